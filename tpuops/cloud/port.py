@@ -1,0 +1,111 @@
+"""What the floors above may ask of a cloud: three narrow protocols.
+
+`CloudReader` cannot change anything. `Cloud` adds the changes; a change is *admitted* by its method and *finished* by
+`wait`, because creation of a TPU is refused for lack of capacity up to a minute after it was admitted. `ObjectStore` is
+the home bucket: every write is conditional, so that it can carry a lock.
+
+Errors raised by all methods: `Transient` (after bounded retries where the call is idempotent), `Refused`,
+`AccessError`; others as stated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A change under way: `service` is tpu or compute, `name` what the service calls the operation."""
+
+    service: str
+    name: str
+    verb: str
+    resource: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStat:
+    """One object's listing. `md5` is base64, as the API gives it; times are the server's."""
+
+    name: str
+    generation: int
+    size: int
+    md5: str
+    updated: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object with its bytes. `server_now` is the reply's own Date: ages are measured by one clock."""
+
+    stat: ObjectStat
+    data: bytes
+    server_now: datetime
+
+
+class CloudReader(Protocol):
+    """Looking, nothing else."""
+
+    async def node(self, place: Place, name: str) -> Node | None:
+        """The TPU slice of that name, or None."""
+
+    async def vm(self, place: Place, name: str) -> Vm | None:
+        """The instance of that name, or None."""
+
+    async def bucket(self, name: str) -> Bucket | None:
+        """The bucket, or None. Raises `Refused` where it is somebody else's."""
+
+    async def project_number(self, project: str) -> str:
+        """The project's number, digits only."""
+
+    async def host_keys(self, place: Place, node: str, worker: int) -> tuple[str, ...]:
+        """`type base64` lines of a worker's SSH host keys from guest attributes; empty until it has published them."""
+
+
+class Cloud(CloudReader, Protocol):
+    """Looking and changing."""
+
+    async def create_node(self, spec: NodeSpec) -> Operation:
+        """Admit a slice. Raises `QuotaExceeded`, `Conflict` where the name is taken, `NoCapacity`."""
+
+    async def delete_node(self, place: Place, name: str) -> Operation | None:
+        """Start deletion; None where it is already gone."""
+
+    async def stop_node(self, place: Place, name: str) -> Operation:
+        """Stop a single-worker, non-spot node."""
+
+    async def start_node(self, place: Place, name: str) -> Operation:
+        """Start a stopped node; `wait` may end in `NoCapacity`."""
+
+    async def create_vm(self, spec: VmSpec) -> Operation:
+        """Admit an instance. Raises as `create_node`."""
+
+    async def delete_vm(self, place: Place, name: str) -> Operation | None:
+        """Start deletion; None where it is already gone."""
+
+    async def create_bucket(self, spec: BucketSpec) -> Bucket:
+        """Create it (uniform access, no public access, no soft delete). Raises `Conflict` where the name is taken."""
+
+    async def wait(self, operation: Operation, timeout_s: float) -> None:
+        """Return when the operation succeeded. Raises what it failed with, or `Transient` at the time-out."""
+
+
+class ObjectStore(Protocol):
+    """Objects of one bucket."""
+
+    async def read(self, name: str) -> StoredObject | None:
+        """The object with its bytes, or None."""
+
+    async def write(self, name: str, data: bytes, *, if_generation: int | None) -> ObjectStat:
+        """Write; `if_generation=0` only where absent, n only over generation n, None in any case. Raises `Conflict`."""
+
+    async def delete(self, name: str, *, if_generation: int | None = None) -> None:
+        """Delete; an absent object is fine. Raises `Conflict` where the generation moved on."""
+
+    async def list(self, prefix: str) -> tuple[ObjectStat, ...]:
+        """Every object below `prefix`, all pages, by name."""

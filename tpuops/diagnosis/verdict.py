@@ -1,0 +1,119 @@
+"""The joints of diagnosis: evidence in, verdict out, decision out. Plain values, no behaviour beyond their own fields.
+
+Classes and actions are those of the failure taxonomy and are stable names that scripts rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What the taxonomy says to do about a class."""
+
+    NONE = "none"
+    RETRY_IN_PLACE = "retry_in_place"
+    WAIT_AND_RETRY = "wait_and_retry"
+    STOP_START = "stop_start_tpu"
+    RECREATE = "recreate_tpu"
+    OTHER_ZONE = "recreate_in_other_zone"
+    FIX_CREDENTIALS = "fix_credentials"
+    FIX_SSH_KEYS = "fix_ssh_keys"
+    FIX_CONFIG = "fix_config"
+    FIX_CODE = "fix_code_or_model"
+    REDUCE_MEMORY = "reduce_memory"
+    GROW_HOST_MEMORY = "grow_host_memory"
+    FREE_DISK = "free_disk"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a run stands on, as far as a remedy depends on it."""
+
+    workers: int = 1
+    spot: bool = False
+    queued: bool = False
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether stop/start is possible (facts: google-cloud.md 1.4)."""
+        return self.workers == 1 and not self.spot and not self.queued
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvidence:
+    """One worker's side of an attempt that ended: its log's tail, and how its process ended if that is known."""
+
+    worker: int = 0
+    log: bytes = b""
+    exit_code: int | None = None
+    signal: int = 0
+    reachable: bool = True
+    rebooted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything known of one attempt's end. State and health are the API's words, empty where it was not asked.
+
+    `node_missing` means that the API said NOT_FOUND, or showed another id under the name.
+    """
+
+    workers: tuple[WorkerEvidence, ...]
+    node_state: str = ""
+    node_health: str = ""
+    node_missing: bool = False
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What happened. `line_number` is 1-based, 0 where no line decided it; `confidence` is high, medium or low."""
+
+    failure_class: str
+    action: Action
+    decisive_line: str = ""
+    line_number: int = 0
+    worker: int = 0
+    confidence: str = "high"
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One earlier failure of this run: its class, what was done, and the training step reached before it."""
+
+    failure_class: str
+    action: Action
+    step: int
+
+
+class Move(StrEnum):
+    """What the one place that executes can do."""
+
+    FINISH = "finish"
+    RESTART = "restart"
+    STOP_START = "stop_start"
+    RECREATE = "recreate"
+    RECONNECT = "reconnect"
+    GIVE_UP = "give_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do next and why; `after_s` is a wait before doing it, `budget` the cause it is charged to."""
+
+    move: Move
+    reason: str
+    after_s: float = 0.0
+    budget: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How many recoveries each cause may take without progress in between; progress refills all of them."""
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    default: int = 3

@@ -1,0 +1,177 @@
+"""What should stand and what does stand, as plain frozen values.
+
+Every stage speaks these nouns. Google's message types never enter here (the TPU API is in maintenance mode; a second
+backend must stay possible), and nothing here asks or changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+LABEL_MANAGED = "tpuops"
+LABEL_ENVIRONMENT = "tpuops-env"
+LABEL_OWNER = "tpuops-owner"
+
+LOST_STATES = frozenset({"PREEMPTED", "TERMINATED"})
+"""Node states that only deletion leaves (facts: google-cloud.md 2.2)."""
+
+TRANSITIONAL_STATES = frozenset(
+    {"CREATING", "STARTING", "STOPPING", "RESTARTING", "REIMAGING", "REPAIRING", "DELETING"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A project and a zone in it."""
+
+    project: str
+    zone: str
+
+    @property
+    def region(self) -> str:
+        """The zone's region: everything before its last dash, which also holds for AI zones such as us-south1-ai1b."""
+        return self.zone.rsplit("-", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The labels that make a resource ours; values are legal label values."""
+
+    environment: str
+    owner: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels every resource of this environment carries."""
+        return {LABEL_MANAGED: "v1", LABEL_ENVIRONMENT: self.environment, LABEL_OWNER: self.owner}
+
+    def owns(self, labels: Mapping[str, str]) -> bool:
+        """Whether a resource with these labels belongs to this environment and owner."""
+        return all(labels.get(key) == value for key, value in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A TPU slice to create: `metadata` travels to every worker, `spot` may be taken away at any time."""
+
+    name: str
+    place: Place
+    accelerator: str
+    runtime: str
+    spot: bool
+    labels: Mapping[str, str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    network: str = "default"
+    service_account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One TPU VM of a slice; `external_ip` is empty where the file asks for internal addresses."""
+
+    index: int
+    internal_ip: str
+    external_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A TPU slice as the API shows it. `id` changes when a node is created anew under the same name."""
+
+    name: str
+    place: Place
+    id: str
+    state: str
+    health: str
+    accelerator: str
+    runtime: str
+    spot: bool
+    labels: Mapping[str, str]
+    workers: tuple[Worker, ...]
+    created: datetime | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    queued_resource: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the API calls the node usable."""
+        return self.state == "READY"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing but deletion is left to do with it."""
+        return self.state in LOST_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class VmSpec:
+    """The Compute Engine machine beside the TPU. `terminate_at` is the absolute end the service itself enforces."""
+
+    name: str
+    place: Place
+    machine_type: str
+    image: str
+    disk_gb: int
+    labels: Mapping[str, str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    network: str = "default"
+    service_account: str = ""
+    terminate_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vm:
+    """The machine beside the TPU as the API shows it (states: RUNNING, TERMINATED, ...)."""
+
+    name: str
+    place: Place
+    id: str
+    state: str
+    machine_type: str
+    labels: Mapping[str, str]
+    internal_ip: str = ""
+    external_ip: str = ""
+    created: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSpec:
+    """The home bucket: adopted or created, never deleted by tpuops."""
+
+    name: str
+    project: str
+    location: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket as the API shows it. `location` is lower case; `project_number` tells whose it is."""
+
+    name: str
+    location: str
+    project_number: str
+    labels: Mapping[str, str]
+    created: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What the environment file asks for."""
+
+    owned: Owned
+    node: NodeSpec
+    vm: VmSpec | None
+    bucket: BucketSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What stands under the names of `Desired`, whoever owns it. `None` means the API said: not there."""
+
+    node: Node | None
+    vm: Vm | None
+    bucket: Bucket | None
+    project_number: str = ""
