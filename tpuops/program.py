@@ -1,0 +1,28 @@
+"""The `tpuops` command: the same tasks as `invoke` runs in the repository, for use in any folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from invoke.program import Program
+
+from tpuops import __version__
+from tpuops.tasks.namespace import namespace
+
+
+def main() -> None:
+    """Run the tasks named on the command line and exit with their code; usage errors are Invoke's own, exit 1."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _nothing_begun)
+    try:
+        Program(version=__version__, namespace=namespace(), name="tpuops", binary="tpuops").run()
+    except BrokenPipeError:  # `tpuops --list | head`: Invoke prints those itself
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _nothing_begun(number: int, _frame: FrameType | None) -> None:
+    """Before a task's body begins there is nothing to clean up, and Invoke would say 1."""
+    os._exit(128 + number)

@@ -1,0 +1,33 @@
+"""Every task under the name that is typed; what `tasks.py` and the `tpuops` command both serve."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from invoke.collection import Collection
+
+from tpuops.tasks import check, cloud
+from tpuops.tasks.task import Task
+
+ROOT = (check,)
+"""Modules whose tasks are typed by their bare names."""
+
+GROUPS = (cloud,)
+"""Modules whose tasks are typed as `module.task`."""
+
+
+def namespace() -> Collection:
+    """All tasks."""
+    root = Collection()
+    for module in ROOT:
+        for task in _tasks(module):
+            root.add_task(task)
+    for module in GROUPS:
+        group = Collection(module.__name__.rsplit(".", 1)[-1], *_tasks(module))
+        group.__doc__ = module.__doc__
+        root.add_collection(group)
+    return root
+
+
+def _tasks(module: ModuleType) -> list[Task]:
+    return [value for value in vars(module).values() if isinstance(value, Task)]
