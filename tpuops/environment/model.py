@@ -1,0 +1,198 @@
+"""The environment file as frozen values: what may stand in it, and nothing that is ignored.
+
+Attribute names are the file's keys. Values are strict (a number is never taken for a text), unknown keys are refused,
+and every model is immutable; whoever needs a variation copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+
+from tpuops.environment.problems import Wrong
+from tpuops.environment.values import (
+    Argument,
+    BucketName,
+    Command,
+    Duration,
+    EnvName,
+    MachineType,
+    OutputFolder,
+    Pattern,
+    Project,
+    SourceFolder,
+    UserName,
+    Zone,
+    source_folder,
+)
+from tpuops.facts import catalogue, names
+
+Ending = Literal["delete", "keep"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Tpu(_Section):
+    """The slice: its type, its software, and how it is paid for."""
+
+    accelerator: str
+    runtime: str
+    provisioning: Literal["on-demand", "spot"] = "on-demand"
+
+    @property
+    def spot(self) -> bool:
+        """Whether Google may take it away at any time."""
+        return self.provisioning == "spot"
+
+
+class VmSection(_Section):
+    """The machine beside the TPU; `disk_gb` is its boot disk (an image of Debian needs 10)."""
+
+    machine_type: MachineType = "e2-small"
+    disk_gb: int = Field(default=10, ge=10, le=65536)
+
+
+class BucketSection(_Section):
+    """The home bucket; without a name it gets one that is the same on every machine."""
+
+    name: BucketName | None = None
+
+
+class Ssh(_Section):
+    """The user that tpuops logs in as."""
+
+    user: UserName = "tpuops"
+
+
+class Train(_Section):
+    """What runs on the workers. `progress` is an RE2 pattern whose one group is the step."""
+
+    source: SourceFolder
+    command: Command
+    setup: tuple[Command, ...] = ()
+    env: Mapping[EnvName, Argument] = Field(default_factory=dict)
+    outputs: tuple[OutputFolder, ...] = ()
+    progress: Pattern | None = None
+
+
+class BudgetSection(_Section):
+    """How many recoveries each cause may take without progress in between."""
+
+    process_killed: int = Field(default=3, ge=0, le=1000)
+    infrastructure: int = Field(default=3, ge=0, le=1000)
+    preempted: int = Field(default=10, ge=0, le=1000)
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The budgets by the name of their cause."""
+        return {
+            "process_killed": self.process_killed,
+            "infrastructure": self.infrastructure,
+            "preempted": self.preempted,
+        }
+
+
+class Recovery(_Section):
+    """What may be spent on keeping a run alive."""
+
+    budgets: BudgetSection = BudgetSection()
+
+
+class Teardown(_Section):
+    """What becomes of TPU and VM at each kind of end; the bucket always stays."""
+
+    success: Ending = "delete"
+    failure: Ending = "delete"
+    interrupt: Ending = "keep"
+
+
+class Limits(_Section):
+    """The longest a run may take; Compute Engine takes absolute ends of at most 120 days (google-cloud.md 3.2.3)."""
+
+    runtime: Duration = timedelta(days=7)
+
+    @field_validator("runtime")
+    @classmethod
+    def _bounded(cls, value: timedelta) -> timedelta:
+        if not timedelta(minutes=1) <= value <= timedelta(days=119):
+            raise Wrong("must lie between 1m and 119d")
+        return value
+
+
+class Rehearsal(_Section):
+    """What differs on one's own machine: absent keys mean as in `train`; `env` is laid over `train.env`."""
+
+    setup: tuple[Command, ...] | None = None
+    command: Command | None = None
+    env: Mapping[EnvName, Argument] = Field(default_factory=dict)
+    devices: int | None = Field(default=None, ge=1, le=64)
+
+
+class Environment(_Section):
+    """One environment. `path` is the file it came from: its stem is the name, its folder the base of relative paths."""
+
+    version: Literal[1]
+    cloud: Literal["google", "local"] = "google"
+    project: Project
+    zone: Zone
+    owner: Literal["user", "team"] = "user"
+    tpu: Tpu
+    vm: VmSection | None = None
+    bucket: BucketSection = BucketSection()
+    ssh: Ssh = Ssh()
+    train: Train
+    recovery: Recovery = Recovery()
+    teardown: Teardown = Teardown()
+    limits: Limits = Limits()
+    rehearsal: Rehearsal = Rehearsal()
+
+    _path: Path = PrivateAttr(default=Path())
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Remember the file given as validation context."""
+        if isinstance(context, dict) and isinstance(context.get("path"), Path):
+            self._path = context["path"]
+
+    @field_validator("vm", mode="before")
+    @classmethod
+    def _none_is_a_word(cls, value: Any) -> Any:
+        if value is None:
+            raise Wrong("is empty", "write `vm: none` for no machine beside the TPU, or its keys below it")
+        return None if value == "none" else value
+
+    @property
+    def path(self) -> Path:
+        """The file, absolute."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The environment's name: the file's, without its ending."""
+        return self._path.stem
+
+    @property
+    def slug(self) -> str:
+        """The name as resource names and labels carry it."""
+        return names.environment_slug(self.name)
+
+    @property
+    def region(self) -> str:
+        """The region of the zone."""
+        return catalogue.region_of(self.zone)
+
+    @property
+    def source_folder(self) -> Path:
+        """The folder to sync, absolute."""
+        return source_folder(self._path, self.train.source)
+
+    def on_embedded_cloud(self) -> Environment:
+        """The same environment with `cloud: local` and a project that can be nobody's."""
+        if self.cloud == "local":
+            return self
+        return self.model_copy(update={"cloud": "local", "project": f"local-{self.project}"[:30].rstrip("-")})

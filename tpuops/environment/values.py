@@ -1,0 +1,164 @@
+"""The kinds of value an environment file is made of, each with the sentence that refuses a wrong one.
+
+Pure checks of one value by itself; what depends on two of them is in `rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+from tpuops.environment.problems import Wrong
+from tpuops.facts import names
+
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def duration(value: Any) -> timedelta:
+    """`90s`, `30m`, `12h`, `7d` or several together (`1d12h`).
+
+    Raises:
+        Wrong: it is none, or zero.
+    """
+    if isinstance(value, timedelta):
+        return value
+    found = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    if not found:
+        raise Wrong(f"{value!r} is not a duration", "write it as 90s, 30m, 12h, 7d or 1d12h")
+    seconds = sum(int(amount or 0) * unit for amount, unit in zip(found.groups(), _UNITS.values(), strict=True))
+    if seconds <= 0:
+        raise Wrong("a duration must be longer than nothing")
+    return timedelta(seconds=seconds)
+
+
+def duration_text(value: timedelta) -> str:
+    """The shortest form that `duration` reads back as the same."""
+    rest, text = int(value.total_seconds()), ""
+    for letter, unit in _UNITS.items():
+        amount, rest = divmod(rest, unit)
+        text += f"{amount}{letter}" if amount else ""
+    return text
+
+
+def source_folder(file: Path, source: str) -> Path:
+    """Where `train.source` of an environment file is.
+
+    Inside a wheel the folders `environments` and `templates` carry an underscore.
+    """
+    if file.parent.name == "_environments" and source.startswith("../templates/"):
+        source = source.replace("../templates/", "../_templates/", 1)
+    return (file.parent / source).resolve()
+
+
+def _project(value: str) -> str:
+    if value.isdigit():
+        raise Wrong("this is a project number", "give the project id, as `gcloud projects list` shows it")
+    if not names.PROJECT.fullmatch(value):
+        raise Wrong(f"{value!r} is no project id", "6 to 30 lower-case letters, digits or dashes, a letter first")
+    return value
+
+
+def _zone(value: str) -> str:
+    if not names.ZONE.fullmatch(value):
+        raise Wrong(f"{value!r} is not a zone", "a zone looks like us-central1-a (a region alone is not enough)")
+    return value
+
+
+def _machine_type(value: str) -> str:
+    if not _MACHINE_TYPE.fullmatch(value):
+        raise Wrong(f"{value!r} is not a machine type", "a machine type looks like e2-small or n2-standard-4")
+    return value
+
+
+def _bucket(value: str) -> str:
+    if value.startswith("gs://"):
+        raise Wrong("the name alone is asked for", f"write {value[5:].partition('/')[0]}")
+    if reason := names.bucket_problem(value):
+        raise Wrong(f"Cloud Storage would refuse {value!r}: {reason}")
+    return value
+
+
+def _user(value: str) -> str:
+    if not names.USER.fullmatch(value):
+        raise Wrong(f"{value!r} is no Linux user name", "lower-case letters, digits, _ and -, at most 32")
+    if value == "root":
+        raise Wrong("Google's images let nobody log in as root", "any other name; it may use sudo without a password")
+    return value
+
+
+def _source(value: str) -> str:
+    if value.startswith("gs://"):
+        raise Wrong("the source is a folder of this machine", "give a path relative to this file")
+    return _plain(value)
+
+
+def _output(value: str) -> str:
+    if value.startswith("gs://"):
+        raise Wrong(
+            "outputs are folders on the worker, collected into the bucket",
+            "what the program writes to gs:// itself needs no collecting; leave it out here",
+        )
+    path = PurePosixPath(_plain(value))
+    if path.is_absolute() or ".." in path.parts:
+        raise Wrong(f"{value!r} leaves the run's folder", "give a path relative to the run's folder, such as outputs")
+    return value
+
+
+def _plain(value: str) -> str:
+    if not value or _CONTROL.search(value):
+        raise Wrong("must be a text without control characters, and not empty")
+    return value
+
+
+def _env_name(value: str) -> str:
+    if not _ENV_NAME.fullmatch(value):
+        raise Wrong(f"{value!r} is no name for an environment variable", "letters, digits and _, no digit first")
+    if value.startswith("TPUOPS_"):
+        raise Wrong("names that start with TPUOPS_ are set by tpuops", "choose another name")
+    return value
+
+
+def _progress(value: str) -> str:
+    # RE2 and not `re`: the pattern meets every line of a log that somebody else wrote.
+    import re2  # noqa: PLC0415 - 20 ms that only a file with a pattern pays
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(value, options=options)
+    except re2.error as error:
+        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise Wrong(
+            f"not a pattern that RE2 reads: {reason}", "RE2 knows neither look-around nor back-references"
+        ) from error
+    if compiled.groups != 1:
+        raise Wrong(f"has {compiled.groups} groups, exactly one is needed", r"the group holds the step: step=(\d+)")
+    return value
+
+
+def _argument(value: str) -> str:
+    if "\x00" in value:
+        raise Wrong("an argument cannot hold a zero byte")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(duration), PlainSerializer(duration_text, return_type=str)]
+Project = Annotated[str, AfterValidator(_project)]
+Zone = Annotated[str, AfterValidator(_zone)]
+MachineType = Annotated[str, AfterValidator(_machine_type)]
+BucketName = Annotated[str, AfterValidator(_bucket)]
+UserName = Annotated[str, AfterValidator(_user)]
+SourceFolder = Annotated[str, AfterValidator(_source)]
+OutputFolder = Annotated[str, AfterValidator(_output)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+Pattern = Annotated[str, AfterValidator(_progress)]
+Argument = Annotated[str, AfterValidator(_argument)]
+Command = Annotated[tuple[Argument, ...], Field(min_length=1)]
