@@ -6,10 +6,10 @@ from types import ModuleType
 
 from invoke.collection import Collection
 
-from tpuops.tasks import check, cloud
+from tpuops.tasks import check, cloud, run
 from tpuops.tasks.task import Task
 
-ROOT = (check,)
+ROOT = (run, check)
 """Modules whose tasks are typed by their bare names."""
 
 GROUPS = (cloud,)

@@ -1,0 +1,112 @@
+"""train and run: enter a run on what stands, or provision, train and tear down in one."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, TpuopsError
+from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, save, torn_down
+from tpuops.lifecycle.site import Site, holding
+from tpuops.lifecycle.supervise import Source, Story, open_story, summary, supervise
+from tpuops.lifecycle.up import planned, provision
+from tpuops.stages.access import Lost, reach
+from tpuops.stages.apply import Crew
+from tpuops.stages.look import look
+from tpuops.stages.record import ENDED
+from tpuops.stages.teardown import kept_bucket, standing
+
+STOP_GRACE_S = 20.0
+
+
+async def train(site: Site, source: Source) -> Report:
+    """Train on what stands; outputs are saved, nothing is torn down.
+
+    Raises:
+        TpuopsError: nothing is provisioned (hint: `invoke up`).
+    """
+    plan, _ = await planned(site)
+    if plan.effects:
+        missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
+        name = site.environment.name
+        raise TpuopsError(f"environment {name} is not up: {missing}", hint=f"invoke up --env {name}")
+    async with holding(site, "train", plan) as crew:
+        return await _told(site, crew, source, tear_down=False)
+
+
+async def run(site: Site, source: Source) -> Report:
+    """Provision, train, survive, save, tear down. Interrupted, it does what `teardown.interrupt` says and raises on."""
+    plan, _ = await planned(site)
+    async with holding(site, "run", plan) as crew:
+        return await _told(site, crew, source, tear_down=True)
+
+
+async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool) -> Report:
+    """The whole of it under the lease; an interruption is answered as the file says before it goes on upwards."""
+    try:
+        story = await open_story(site, crew, source)
+        if story.record.state == ENDED:
+            site.journal.record("run.closing", run=story.record.run_id)
+            return await close(story, Report(**story.record.outcome["report"]), tear_down=tear_down)
+        return await _provisioned(story, tear_down=tear_down)
+    except asyncio.CancelledError:
+        await _interrupted(site, crew, tear_down=tear_down)
+        raise
+
+
+async def _provisioned(story: Story, *, tear_down: bool) -> Report:
+    site, crew = story.site, story.crew
+    try:
+        story.node = await provision(site, crew)
+    except Busy:
+        raise
+    except TpuopsError as error:
+        site.journal.record("up.failed", why=error.message)
+        return await torn_down(site, crew, _failure(error), tear_down=tear_down)
+    try:
+        return await finish(story, await supervise(story), tear_down=tear_down)
+    except LimitReached as error:
+        return await _limited(story, error, tear_down=tear_down)
+    except (NoCapacity, QuotaExceeded) as error:
+        return await close(story, replace(_failure(error), run=summary(story)), tear_down=tear_down)
+    except Busy:
+        raise
+    except TpuopsError as error:
+        return await _unwatched(story, error)
+
+
+def _failure(error: TpuopsError) -> Report:
+    return Report(error.exit_code, "failed", " ".join((error.message, *error.evidence)), error.hint)
+
+
+async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Report:
+    """Stop the training gracefully, save, tear down."""
+    site = story.site
+    agent = await reach(site.cloud, site.connector, story.machine, site.route, site.clock)
+    if not isinstance(agent, Lost):
+        await agent.stop(STOP_GRACE_S)
+        await save(story, agent)
+        await agent.close()
+    report = Report(LIMIT, "limit", error.message, error.hint, summary(story))
+    return await close(story, report, tear_down=tear_down)
+
+
+async def _unwatched(story: Story, error: TpuopsError) -> Report:
+    """We cannot go on, yet the training may: touch nothing, and name what goes on billing."""
+    story.site.journal.record("run.unwatched", why=error.message)
+    observed = await look(story.site.cloud, story.site.desired)
+    remains = standing(story.site.desired, observed, "training may go on there; tpuops stopped watching it")
+    report = replace(_failure(error), run=summary(story), kept=kept_bucket(observed), remains=remains)
+    return replace(report, exit_code=STILL_BILLING if remains else report.exit_code)
+
+
+async def _interrupted(site: Site, crew: Crew, *, tear_down: bool) -> None:
+    """Do what the file says on interruption; what keeps running is said, with the way back."""
+    delete = tear_down and site.environment.teardown.interrupt == "delete"
+    torn = await end_machines(site, crew, delete=delete)
+    site.journal.record(
+        "run.interrupted",
+        kept=[left.name for left in torn.kept],
+        remains=[left.name for left in torn.remains],
+        environment=site.environment.name,
+    )

@@ -1,0 +1,61 @@
+"""One environment with everything a command acts with, and the lease around whatever changes something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tpuops.clock import Clock
+from tpuops.cloud.port import Cloud, ObjectStore
+from tpuops.environment import Environment
+from tpuops.facts import names
+from tpuops.journal import Journal
+from tpuops.plan import Plan
+from tpuops.remote.port import Connector
+from tpuops.resources import Desired
+from tpuops.stages import lease
+from tpuops.stages.access import Route
+from tpuops.stages.apply import Crew, make_bucket
+from tpuops.stages.spend import Meter
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An environment, what it desires, and the ports. `show` gets the training log's bytes as they come."""
+
+    environment: Environment
+    desired: Desired
+    cloud: Cloud
+    store: ObjectStore
+    connector: Connector
+    route: Route
+    clock: Clock
+    journal: Journal
+    meter: Meter
+    user: str
+    show: Callable[[bytes], None]
+
+    @property
+    def prefix(self) -> str:
+        """Where this environment's lease and record live in the home bucket."""
+        return f"tpuops/{names.environment_slug(self.environment.name)}/"
+
+
+@asynccontextmanager
+async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
+    """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
+
+    Raises:
+        Busy: somebody else holds it.
+    """
+    crew = Crew(site.cloud, lambda: None, site.clock, site.journal)
+    await make_bucket(plan, site.desired, crew)
+    me = lease.myself(site.user, doing, site.clock)
+    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
+    site.journal.record("lease.taken", holder=me.words())
+    try:
+        yield Crew(site.cloud, held.check, site.clock, site.journal)
+    finally:
+        await site.journal.flush()
+        await held.release()

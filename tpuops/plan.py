@@ -1,0 +1,151 @@
+"""What has to change so that what stands becomes what is desired: values in, values out.
+
+`changes` is the whole of it. The plan that is printed is the plan that `stages.apply` executes. Nothing here asks the
+cloud, and nothing here deletes anything that is not ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tpuops.errors import Conflict
+from tpuops.resources import TRANSITIONAL_STATES, Bucket, Desired, Node, Observed, Owned, Vm
+
+
+class Role(StrEnum):
+    """The three nouns of an environment."""
+
+    BUCKET = "bucket"
+    NODE = "node"
+    VM = "vm"
+
+
+class Verb(StrEnum):
+    """What happens to one resource. REPLACE deletes first; WAIT only waits for a change already under way."""
+
+    KEEP = "keep"
+    CREATE = "create"
+    START = "start"
+    WAIT = "wait"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One resource's part of a plan, with the reason that people read."""
+
+    role: Role
+    verb: Verb
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every resource once, in the order bucket, node, vm."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def effects(self) -> tuple[Change, ...]:
+        """The changes that are not KEEP; empty means that `up` only reads."""
+        return tuple(change for change in self.changes if change.verb is not Verb.KEEP)
+
+    def of(self, role: Role) -> Change | None:
+        """The change of one role, None where the environment has no such resource."""
+        return next((change for change in self.changes if change.role is role), None)
+
+
+def changes(desired: Desired, observed: Observed) -> Plan:
+    """Compare and decide.
+
+    Raises:
+        Conflict: a name is taken by a resource that is not ours, or ours differs in a way only `down` can mend.
+    """
+    rows = [_bucket(desired, observed), _node(desired, observed.node)]
+    if desired.vm is not None:
+        rows.append(_vm(desired, observed.vm))
+    return Plan(tuple(rows))
+
+
+def _bucket(desired: Desired, observed: Observed) -> Change:
+    name, bucket = desired.bucket.name, observed.bucket
+    if bucket is None:
+        return Change(Role.BUCKET, Verb.CREATE, name, f"no such bucket; it belongs in {desired.bucket.location}")
+    _check_bucket(desired, bucket, observed.project_number)
+    return Change(Role.BUCKET, Verb.KEEP, name, f"stands in {bucket.location}")
+
+
+def _check_bucket(desired: Desired, bucket: Bucket, project_number: str) -> None:
+    if bucket.project_number != project_number:
+        raise Conflict(
+            f"bucket {bucket.name} belongs to project number {bucket.project_number}, not to {project_number}",
+            resource=bucket.name,
+            hint="set `bucket.name` in the environment file to a bucket of this project",
+        )
+    if bucket.location != desired.bucket.location:
+        raise Conflict(
+            f"bucket {bucket.name} is in {bucket.location}, but the zone needs {desired.bucket.location}",
+            resource=bucket.name,
+            hint="a bucket cannot move: set another `bucket.name`, or a zone of the bucket's region",
+        )
+
+
+def _node(desired: Desired, node: Node | None) -> Change:
+    spec = desired.node
+    if node is None:
+        return Change(Role.NODE, Verb.CREATE, spec.name, f"no such node; {spec.accelerator} in {spec.place.zone}")
+    _check_owner("node", spec.name, desired.owned, node)
+    verb, reason = _verb(node)
+    if verb is not Verb.REPLACE:
+        _check_same("accelerator", spec.name, node.accelerator, spec.accelerator)
+        _check_same("runtime", spec.name, node.runtime, spec.runtime)
+    return Change(Role.NODE, verb, spec.name, reason)
+
+
+def _verb(node: Node) -> tuple[Verb, str]:
+    """What a node in this state needs; a state nobody knows is replaced, as no call repairs it."""
+    if node.is_lost:
+        return Verb.REPLACE, f"it is {node.state}, which only deletion leaves"
+    if node.state == "DELETING":
+        return Verb.REPLACE, "it is being deleted; the name is free only afterwards"
+    if node.state in {"STOPPED", "STOPPING"}:
+        return Verb.START, f"it is {node.state}"
+    if node.state in TRANSITIONAL_STATES:
+        return Verb.WAIT, f"it is {node.state}"
+    if node.is_ready:
+        return Verb.KEEP, "READY"
+    return Verb.REPLACE, f"it is {node.state}, which no call repairs"
+
+
+def _vm(desired: Desired, vm: Vm | None) -> Change:
+    spec = desired.vm
+    assert spec is not None
+    if vm is None:
+        return Change(Role.VM, Verb.CREATE, spec.name, f"no such instance; {spec.machine_type} beside the TPU")
+    _check_owner("vm", spec.name, desired.owned, vm)
+    _check_same("machine type", spec.name, vm.machine_type, spec.machine_type)
+    if vm.state == "RUNNING":
+        return Change(Role.VM, Verb.KEEP, spec.name, "RUNNING")
+    if vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
+        return Change(Role.VM, Verb.WAIT, spec.name, f"it is {vm.state}")
+    return Change(Role.VM, Verb.REPLACE, spec.name, f"it is {vm.state}; its end was set at creation and cannot move")
+
+
+def _check_owner(kind: str, name: str, owned: Owned, found: Node | Vm) -> None:
+    if not owned.owns(found.labels):
+        raise Conflict(
+            f"{kind} {name} exists and does not carry this environment's labels",
+            resource=name,
+            hint="rename the environment file, or remove the other resource yourself",
+        )
+
+
+def _check_same(what: str, name: str, found: str, wanted: str) -> None:
+    if found != wanted:
+        raise Conflict(
+            f"{name} has {what} {found}, the environment file asks for {wanted}",
+            resource=name,
+            hint="`invoke down` first, then `invoke up`",
+        )

@@ -1,0 +1,64 @@
+"""A journal event as the line a person reads while it happens. Kinds without words here are for the record only."""
+
+from __future__ import annotations
+
+from tpuops.journal import Event
+
+WORDS = {
+    "bucket.create": "bucket {name}: creating ({reason})",
+    "node.create": "node {name}: creating ({reason})",
+    "node.start": "node {name}: starting ({reason})",
+    "node.stop": "node {name}: stopping ({reason})",
+    "node.delete": "node {name}: deleting ({reason})",
+    "node.replace": "node {name}: creating anew ({reason})",
+    "node.exists": "node {name}: exists already",
+    "node.ready": "node {name}: READY, {workers} worker(s)",
+    "node.stands": "node {name}: stands",
+    "node.gone": "node {name}: gone",
+    "node.lost": "node {name}: lost",
+    "vm.create": "vm {name}: creating ({reason})",
+    "vm.replace": "vm {name}: creating anew ({reason})",
+    "vm.delete": "vm {name}: deleting ({reason})",
+    "vm.ready": "vm {name}: RUNNING",
+    "vm.stands": "vm {name}: stands",
+    "vm.gone": "vm {name}: gone",
+    "lease.wait": "waiting for the lease of {holder}, {age_s:.0f} s old",
+    "capacity.wait": "no machine yet, trying again in {wait_s:.0f} s: {why}",
+    "run.enter": "run: {entry} ({reason})",
+    "run.closing": "run {run}: it had ended; finishing what was left to do",
+    "train.started": "training: run {run}, attempt {attempt}, process {pid} on {node}",
+    "train.stepping": "training: attempt {attempt} steps from {step}",
+    "ssh.lost": "ssh: connection to {node} lost at step {step}; asking the API what became of it",
+    "ssh.back": "ssh: connected to {node} again; training was not disturbed",
+    "ssh.unreachable": "ssh: {node} does not answer: {why}",
+    "attempt.ended": "attempt {attempt} ended: {class} -> {move} ({reason})",
+    "harvest.incomplete": "evidence could not be saved whole: {why}",
+    "collect.incomplete": "outputs are not saved yet: {why} {missing}",
+    "collect.done": "outputs: {saved} file(s) saved and looked at",
+    "up.failed": "provisioning failed: {why}",
+    "run.unwatched": "tpuops cannot watch the run any more: {why}",
+    "teardown.done": "teardown: removed {removed}",
+    "journal.unsent": "the journal's event {event} is only in the local spool",
+}
+
+
+def line(event: Event) -> str | None:
+    """The line, None for an event that is not said."""
+    if event.kind == "run.interrupted":
+        return interrupted(event)
+    words = WORDS.get(event.kind)
+    if words is None:
+        return None
+    facts = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in event.facts.items()
+    }
+    return words.format(**facts)
+
+
+def interrupted(event: Event) -> str:
+    """What goes on after an interruption, and how to come back."""
+    kept, name = event.facts["kept"], event.facts["environment"]
+    lines = [f"interrupted; these stay and bill: {', '.join(kept)}" if kept else "interrupted; nothing stays"]
+    if kept:
+        lines.append(f"back to it: tpuops run --env {name}   end it: tpuops down --env {name} --yes")
+    return "\n".join(lines)

@@ -1,0 +1,207 @@
+"""Apply: carry out a plan, and believe only a second look.
+
+The bucket comes first because lock and records live in it; then VM and TPU are in flight together. A change that was
+admitted may still fail a minute later, so each is waited for and then looked at. Nothing is done without the fence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tpuops.clock import Clock
+from tpuops.cloud.port import Cloud, Operation
+from tpuops.errors import CloudError, Conflict, NoCapacity, TpuopsError, Transient
+from tpuops.journal import Journal
+from tpuops.plan import Change, Plan, Role, Verb
+from tpuops.resources import Desired, Node, Vm
+
+CREATE_TIMEOUT_S = 900.0
+DELETE_TIMEOUT_S = 600.0
+SETTLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """What a stage acts with: the cloud, the fence that stands before each change, time, and the record."""
+
+    cloud: Cloud
+    fence: Callable[[], None]
+    clock: Clock
+    journal: Journal
+
+
+async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:
+    """Create the home bucket where the plan says so; one that is already ours by a lost reply is fine."""
+    change = plan.of(Role.BUCKET)
+    if change is None or change.verb is not Verb.CREATE:
+        return
+    crew.journal.record("bucket.create", name=change.name, reason=change.reason)
+    try:
+        await crew.cloud.create_bucket(desired.bucket)
+    except Conflict:
+        found = await crew.cloud.bucket(desired.bucket.name)
+        if found is None or found.project_number != await crew.cloud.project_number(desired.bucket.project):
+            raise
+
+
+async def make_machines(plan: Plan, desired: Desired, crew: Crew) -> Node:
+    """Carry out the changes of node and VM together and return the node as a second look shows it.
+
+    Raises:
+        NoCapacity, QuotaExceeded, Refused, Transient: the node's error before the VM's; the other is let finish.
+    """
+    node_done, vm_done = await asyncio.gather(
+        _make_node(plan, desired, crew), _make_vm(plan, desired, crew), return_exceptions=True
+    )
+    for done in (node_done, vm_done):
+        if isinstance(done, BaseException):
+            raise done
+    assert isinstance(node_done, Node)
+    return node_done
+
+
+async def _make_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
+    change = plan.of(Role.NODE)
+    assert change is not None
+    spec = desired.node
+    if change.verb is Verb.REPLACE:
+        await delete_node(desired, crew, change.reason)
+    if change.verb in {Verb.REPLACE, Verb.CREATE}:
+        await _act(crew, change, lambda: crew.cloud.create_node(spec))
+    elif change.verb is Verb.START:
+        await _settled(desired, crew, {"STOPPED"})
+        await _act(crew, change, lambda: crew.cloud.start_node(spec.place, spec.name))
+    return await settle_node(desired, crew)
+
+
+async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
+    change, spec = plan.of(Role.VM), desired.vm
+    if change is None or spec is None:
+        return None
+    if change.verb is Verb.REPLACE:
+        await delete_vm(desired, crew, change.reason)
+    if change.verb in {Verb.REPLACE, Verb.CREATE}:
+        await _act(crew, change, lambda: crew.cloud.create_vm(spec))
+    return await _settle_vm(desired, crew)
+
+
+async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operation]]) -> None:
+    crew.fence()
+    crew.journal.record(f"{change.role}.{change.verb}", name=change.name, reason=change.reason)
+    try:
+        await crew.cloud.wait(await admit(), CREATE_TIMEOUT_S)
+    except Conflict:
+        # An earlier life of this controller may have created it: the look that follows tells whose it is.
+        crew.journal.record(f"{change.role}.exists", name=change.name)
+
+
+async def settle_node(desired: Desired, crew: Crew) -> Node:
+    """Wait until the node is READY; raises `NoCapacity` where it was lost while being made."""
+    node = await _settled(desired, crew, {"READY"})
+    crew.journal.record("node.ready", name=node.name, id=node.id, workers=len(node.workers))
+    return node
+
+
+async def _settled(desired: Desired, crew: Crew, wanted: set[str]) -> Node:
+    spec = desired.node
+    deadline = crew.clock.monotonic() + CREATE_TIMEOUT_S
+    while crew.clock.monotonic() < deadline:
+        node = await crew.cloud.node(spec.place, spec.name)
+        if node is None or node.is_lost:
+            raise NoCapacity(
+                f"{spec.name} was taken away while it was being made",
+                method="tpu.nodes.get",
+                resource=spec.name,
+                hint="run again; for a lasting shortage set another zone",
+            )
+        if not desired.owned.owns(node.labels):
+            raise Conflict(f"{spec.name} exists and is not ours", method="tpu.nodes.get", resource=spec.name)
+        if node.state in wanted:
+            return node
+        await crew.clock.sleep(SETTLE_S)
+    raise Transient(f"{spec.name} is still not {'/'.join(sorted(wanted))} after {CREATE_TIMEOUT_S:.0f} s")
+
+
+async def _settle_vm(desired: Desired, crew: Crew) -> Vm:
+    spec = desired.vm
+    assert spec is not None
+    deadline = crew.clock.monotonic() + CREATE_TIMEOUT_S
+    while crew.clock.monotonic() < deadline:
+        vm = await crew.cloud.vm(spec.place, spec.name)
+        if vm is None:
+            raise Transient(f"{spec.name} vanished while it was being made", resource=spec.name)
+        if not desired.owned.owns(vm.labels):
+            raise Conflict(f"{spec.name} exists and is not ours", resource=spec.name)
+        if vm.state == "RUNNING":
+            crew.journal.record("vm.ready", name=vm.name, id=vm.id)
+            return vm
+        await crew.clock.sleep(SETTLE_S)
+    raise Transient(f"{spec.name} is still not RUNNING after {CREATE_TIMEOUT_S:.0f} s")
+
+
+async def delete_node(desired: Desired, crew: Crew, reason: str) -> None:
+    """Delete our node and wait until its name is free. Raises `Conflict` where the node is not ours."""
+    spec = desired.node
+    node = await crew.cloud.node(spec.place, spec.name)
+    if node is None:
+        return
+    if not desired.owned.owns(node.labels):
+        raise Conflict(f"{spec.name} is not ours and stays", resource=spec.name)
+    crew.fence()
+    crew.journal.record("node.delete", name=spec.name, id=node.id, reason=reason)
+    await _finish(crew, await crew.cloud.delete_node(spec.place, spec.name))
+    await _gone(crew, lambda: crew.cloud.node(spec.place, spec.name), spec.name)
+    crew.journal.record("node.gone", name=spec.name, id=node.id)
+
+
+async def delete_vm(desired: Desired, crew: Crew, reason: str) -> None:
+    """Delete our VM and wait until its name is free. Raises `Conflict` where it is not ours."""
+    spec = desired.vm
+    vm = None if spec is None else await crew.cloud.vm(spec.place, spec.name)
+    if spec is None or vm is None:
+        return
+    if not desired.owned.owns(vm.labels):
+        raise Conflict(f"{spec.name} is not ours and stays", resource=spec.name)
+    crew.fence()
+    crew.journal.record("vm.delete", name=spec.name, id=vm.id, reason=reason)
+    await _finish(crew, await crew.cloud.delete_vm(spec.place, spec.name))
+    await _gone(crew, lambda: crew.cloud.vm(spec.place, spec.name), spec.name)
+    crew.journal.record("vm.gone", name=spec.name, id=vm.id)
+
+
+async def stop_node(desired: Desired, crew: Crew, reason: str) -> None:
+    """Stop our node and wait until it says STOPPED."""
+    spec = desired.node
+    crew.fence()
+    crew.journal.record("node.stop", name=spec.name, reason=reason)
+    await _finish(crew, await crew.cloud.stop_node(spec.place, spec.name))
+    await _settled(desired, crew, {"STOPPED"})
+
+
+async def start_node(desired: Desired, crew: Crew, reason: str) -> Node:
+    """Start our stopped node. Raises `NoCapacity`: a stopped node keeps no claim on its machine."""
+    spec = desired.node
+    crew.fence()
+    crew.journal.record("node.start", name=spec.name, reason=reason)
+    await _finish(crew, await crew.cloud.start_node(spec.place, spec.name))
+    return await settle_node(desired, crew)
+
+
+async def _finish(crew: Crew, operation: Operation | None) -> None:
+    if operation is not None:
+        await crew.cloud.wait(operation, DELETE_TIMEOUT_S)
+
+
+async def _gone(crew: Crew, read: Callable[[], Awaitable[object | None]], name: str) -> None:
+    deadline = crew.clock.monotonic() + DELETE_TIMEOUT_S
+    while await read() is not None:
+        if crew.clock.monotonic() > deadline:
+            raise Transient(f"{name} is still listed {DELETE_TIMEOUT_S:.0f} s after its deletion", resource=name)
+        await crew.clock.sleep(SETTLE_S)
+
+
+def is_passing(error: TpuopsError) -> bool:
+    """Whether provisioning may be tried again after this error."""
+    return isinstance(error, (NoCapacity, Transient)) and isinstance(error, CloudError)

@@ -1,0 +1,194 @@
+"""One object in the home bucket is lock, dead-man's switch and fence.
+
+Its holder renews it; its generation is the fencing token; its age, by the server's clock, is what others judge. A
+command that only reads never touches it. A controller that lost it stops acting: `check` stands before every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tpuops.clock import Clock
+from tpuops.cloud.port import ObjectStore, StoredObject
+from tpuops.errors import Busy, CloudError, Conflict
+from tpuops.journal import Journal
+
+TTL_S = 60.0
+RENEW_S = 15.0
+LOOK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid."""
+
+    token: str
+    user: str
+    host: str
+    pid: int
+    started: str
+    since: str
+    doing: str
+
+    def words(self) -> str:
+        """The holder as people say it."""
+        return f"{self.user} on {self.host} (process {self.pid}), since {self.since}, for `{self.doing}`"
+
+    def data(self) -> bytes:
+        """The lease object's bytes."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+
+def myself(user: str, doing: str, clock: Clock) -> Holder:
+    """This process as a holder."""
+    since = clock.now().isoformat(timespec="seconds")
+    return Holder(secrets.token_hex(8), user, socket.gethostname(), os.getpid(), started(os.getpid()), since, doing)
+
+
+def started(pid: int) -> str:
+    """What tells this process from a later one of the same pid: its start in kernel ticks and the boot, "" if gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return _started_without_proc(pid)
+    state, ticks = stat.rpartition(")")[2].split()[0], stat.rpartition(")")[2].split()[19]
+    return "" if state == "Z" else f"{boot}/{ticks}"
+
+
+def _started_without_proc(pid: int) -> str:
+    """Outside Linux only the pid itself can be asked for."""
+    if Path("/proc/self").exists():
+        return ""
+    with suppress(OSError):
+        os.kill(pid, 0)
+        return "alive"
+    return ""
+
+
+class Lease:
+    """A held lease. Use `take`; then `check` before each change, `release` at the end."""
+
+    def __init__(self, store: ObjectStore, name: str, me: Holder, generation: int, clock: Clock) -> None:
+        self._store, self._name, self._me, self._clock = store, name, me, clock
+        self._generation = generation
+        self._confirmed = clock.monotonic()
+        self._lost = ""
+        self._renewing: asyncio.Task[None] | None = None
+
+    @property
+    def holder(self) -> Holder:
+        """The holder this process wrote."""
+        return self._me
+
+    def check(self) -> None:
+        """Raise `Busy` unless the lease is surely still ours: stand before every change."""
+        if self._lost:
+            raise Busy(f"this process lost the lease and stops acting: {self._lost}", hint="invoke status")
+        age_s = self._clock.monotonic() - self._confirmed
+        if age_s > TTL_S:
+            raise Busy(f"the lease could not be renewed for {age_s:.0f} s", hint="check the network, then run again")
+
+    def keep(self) -> None:
+        """Renew in the background until `release`."""
+        self._renewing = asyncio.get_running_loop().create_task(self._renew_forever())
+
+    async def _renew_forever(self) -> None:
+        while not self._lost:
+            await self._clock.sleep(RENEW_S)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        asked = self._clock.monotonic()
+        try:
+            stat = await self._store.write(self._name, self._me.data(), if_generation=self._generation)
+        except Conflict:
+            await self._look_again(asked)
+        except CloudError:
+            return  # `check` counts the age of the last success; nothing is assumed
+        else:
+            self._generation, self._confirmed = stat.generation, asked
+
+    async def _look_again(self, asked: float) -> None:
+        """A 412 after a lost reply may be our own write: the token decides."""
+        found = await self._store.read(self._name)
+        if found is not None and parse(found.data).token == self._me.token:
+            self._generation, self._confirmed = found.stat.generation, asked
+        else:
+            self._lost = "it is gone" if found is None else f"it is held by {parse(found.data).words()}"
+
+    async def release(self) -> None:
+        """Delete our lease; somebody else's is left alone."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._renewing
+        if not self._lost:
+            with suppress(CloudError):  # an unreleased lease expires by itself
+                await self._store.delete(self._name, if_generation=self._generation)
+
+
+def parse(data: bytes) -> Holder:
+    """Read a holder; unreadable bytes are a holder nobody knows, who expires like any other."""
+    try:
+        return Holder(**json.loads(data))
+    except (ValueError, TypeError):
+        return Holder("", "unknown", "unknown", 0, "", "unknown", "unknown")
+
+
+def is_dead(holder: Holder, host: str) -> bool:
+    """Whether the holder surely ended: it ran on this host and its process is not there any more."""
+    return holder.host == host and holder.started != started(holder.pid)
+
+
+async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal) -> Lease:
+    """Take the lease, over a dead process of this host at once, over a silent holder after it expired.
+
+    Raises:
+        Busy: the holder lives (it renewed while we watched, or its process is on this host).
+    """
+    first = seen = await store.read(name)
+    while True:
+        if seen is not None and parse(seen.data).token == me.token:
+            return _held(store, name, me, seen.stat.generation, clock)  # our own write, whose reply was lost
+        if seen is None or _is_free(seen, me):
+            with suppress(Conflict):  # somebody was faster: look at who
+                stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
+                return _held(store, name, me, stat.generation, clock)
+        else:
+            _refuse_if_alive(first, seen, me)
+            journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
+        await clock.sleep(LOOK_S)
+        seen = await store.read(name)
+        first = first or seen
+
+
+def _held(store: ObjectStore, name: str, me: Holder, generation: int, clock: Clock) -> Lease:
+    lease = Lease(store, name, me, generation, clock)
+    lease.keep()
+    return lease
+
+
+def _is_free(seen: StoredObject, me: Holder) -> bool:
+    return _age_s(seen) > TTL_S or is_dead(parse(seen.data), me.host)
+
+
+def _age_s(seen: StoredObject) -> float:
+    return (seen.server_now - seen.stat.updated).total_seconds()
+
+
+def _refuse_if_alive(first: StoredObject | None, seen: StoredObject, me: Holder) -> None:
+    holder = parse(seen.data)
+    renewed = first is not None and seen.stat.generation != first.stat.generation
+    if renewed or holder.host == me.host:
+        raise Busy(
+            f"the environment is held by {holder.words()}",
+            hint="wait for it to end, or stop it there; `invoke status` shows the holder",
+        )

@@ -1,0 +1,78 @@
+"""The run record: one object in the home bucket that says which run this environment is about.
+
+It lets another controller, on another machine, go on where one was killed: which run, which attempt, what failed so
+far, how it ended. Only the holder of the lease writes it, over the generation it read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tpuops.cloud.port import ObjectStore
+from tpuops.diagnosis.verdict import Action, Past
+
+RUNNING, ENDED, CLOSED = "running", "ended", "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run over all its attempts.
+
+    `state` is running, ended (the outcome is known, saving or teardown may be unfinished) or closed. `node_id` is the
+    node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints.
+    """
+
+    run_id: str
+    state: str
+    source: str
+    started: str
+    attempt: int = 1
+    node_id: str = ""
+    best_step: int = -1
+    past: tuple[Past, ...] = ()
+    recoveries: tuple[Mapping[str, Any], ...] = ()
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+
+    def data(self) -> bytes:
+        """The object's bytes."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+
+class Records:
+    """Reads and writes the record of one environment."""
+
+    def __init__(self, store: ObjectStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._generation = 0
+
+    async def read(self) -> RunRecord | None:
+        """The record, None where no run was ever started or the object is unreadable."""
+        found = await self._store.read(self._name)
+        if found is None:
+            self._generation = 0
+            return None
+        self._generation = found.stat.generation
+        return parse(found.data)
+
+    async def write(self, record: RunRecord) -> None:
+        """Write over the generation last read. Raises `Conflict` where somebody else wrote meanwhile."""
+        stat = await self._store.write(self._name, record.data(), if_generation=self._generation)
+        self._generation = stat.generation
+
+
+def parse(data: bytes) -> RunRecord | None:
+    """Read a record's bytes; None for bytes that are none."""
+    try:
+        raw = json.loads(data)
+        past = tuple(Past(row["failure_class"], Action(row["action"]), row["step"]) for row in raw.pop("past"))
+        return RunRecord(**{**raw, "past": past, "recoveries": tuple(raw["recoveries"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def next_attempt(record: RunRecord, node_id: str) -> RunRecord:
+    """The same run, one attempt later, on this node."""
+    return replace(record, attempt=record.attempt + 1, node_id=node_id)

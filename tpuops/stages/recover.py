@@ -1,0 +1,65 @@
+"""Recover: carry out one decision so that a machine is there for the next attempt.
+
+Evidence and outputs are harvested first wherever the machine still answers. Restarting touches only the process;
+stopping and deleting were corroborated by whoever decided. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tpuops.cloud.port import ObjectStore
+from tpuops.diagnosis.verdict import Decision, Move
+from tpuops.errors import CloudError, NoCapacity, RemoteError, Transient
+from tpuops.plan import changes
+from tpuops.remote.port import Agent
+from tpuops.resources import Desired, Node
+from tpuops.stages.apply import Crew, delete_node, make_machines, start_node, stop_node
+from tpuops.stages.look import look
+
+CAPACITY_WAITS_S = (5.0, 10.0, 20.0, 40.0)
+
+
+async def carry_out(decision: Decision, node: Node, desired: Desired, crew: Crew) -> Node:
+    """Bring about what the decision says and return the node the next attempt runs on.
+
+    Raises:
+        NoCapacity, Transient: no machine after the waits of `CAPACITY_WAITS_S`.
+        Busy: the lease is lost.
+    """
+    if decision.after_s:
+        await crew.clock.sleep(decision.after_s)
+    if decision.move is Move.STOP_START:
+        await stop_node(desired, crew, decision.reason)
+        return await with_capacity(lambda: start_node(desired, crew, decision.reason), crew)
+    if decision.move is Move.RECREATE:
+        await delete_node(desired, crew, decision.reason)
+        return await with_capacity(lambda: make_missing(desired, crew), crew)
+    return node
+
+
+async def make_missing(desired: Desired, crew: Crew) -> Node:
+    """Look, compare and make what is missing, once."""
+    plan = changes(desired, await look(crew.cloud, desired))
+    return await make_machines(plan, desired, crew)
+
+
+async def with_capacity(make: Callable[[], Awaitable[Node]], crew: Crew) -> Node:
+    """Try again while the cloud has nothing to give or stumbles; each wait is longer, and their number is bounded."""
+    for wait_s in CAPACITY_WAITS_S:
+        try:
+            return await make()
+        except (NoCapacity, Transient) as error:
+            crew.journal.record("capacity.wait", wait_s=wait_s, why=error.message)
+        await crew.clock.sleep(wait_s)
+    return await make()
+
+
+async def harvest(agent: Agent, store: ObjectStore, prefix: str, crew: Crew) -> None:
+    """Save what explains the failure. What cannot be read or saved is said, and stops nothing."""
+    try:
+        evidence = await agent.evidence()
+        for name, data in evidence.items():
+            await store.write(f"{prefix}{name}", data, if_generation=None)
+    except (RemoteError, CloudError) as error:
+        crew.journal.record("harvest.incomplete", why=error.message)

@@ -1,0 +1,90 @@
+"""Run: decide whether to join a living attempt, go on with a run or begin a new one, and start attempts.
+
+A living run is sacred: it is joined, never started a second time, and a changed source on it is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tpuops.environment import Environment
+from tpuops.errors import Busy
+from tpuops.remote.port import Agent, AgentStatus, RunSpec
+from tpuops.stages.record import RUNNING, RunRecord
+
+
+class Entry(StrEnum):
+    """How a command enters a run."""
+
+    JOIN = "join"
+    RESUME = "resume"
+    BEGIN = "begin"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The entry and why."""
+
+    entry: Entry
+    reason: str
+
+
+def enter(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
+    """Compare the record in the bucket with what the machine says.
+
+    Raises:
+        Busy: a run lives there that this command may not join.
+    """
+    if status.alive:
+        return _living(record, status, source)
+    if record is None or record.state != RUNNING:
+        return Way(Entry.BEGIN, "no run is open")
+    if record.source != source:
+        return Way(Entry.BEGIN, f"the source changed since run {record.run_id} stopped")
+    if status.run_id == record.run_id and status.attempt == record.attempt:
+        return Way(Entry.JOIN, f"attempt {record.attempt} of run {record.run_id} ended while nobody watched")
+    return Way(Entry.RESUME, f"run {record.run_id} is open and its machine was made anew")
+
+
+def _living(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
+    known = record is not None and record.run_id == status.run_id and record.state == RUNNING
+    if not known:
+        raise Busy(
+            f"run {status.run_id} lives on the machine (process {status.pid}) and is not the one on record",
+            hint="invoke status",
+        )
+    assert record is not None
+    if source != record.source:
+        raise Busy(
+            f"run {status.run_id} lives and was started from another source",
+            hint="let it end, or `invoke down` first; nothing was touched",
+        )
+    return Way(Entry.JOIN, f"attempt {status.attempt} of run {status.run_id} lives (process {status.pid})")
+
+
+def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec:
+    """What the machine is told to run for this attempt."""
+    train = environment.train
+    checkpoints = f"gs://{bucket}/{prefix(record.run_id)}checkpoints"
+    return RunSpec(
+        run_id=record.run_id,
+        attempt=record.attempt,
+        command=tuple(train.command),
+        setup=tuple(tuple(argv) for argv in train.setup),
+        env={**train.env, "TPUOPS_CHECKPOINTS": checkpoints},
+        outputs=tuple(train.outputs),
+        rehearsal=environment.rehearsal.model_dump(exclude_none=True),
+    )
+
+
+def prefix(run_id: str) -> str:
+    """Where a run's objects live in the home bucket."""
+    return f"runs/{run_id}/"
+
+
+async def start(agent: Agent, spec: RunSpec, source: Path, digest: str) -> AgentStatus:
+    """Sync the source, set up, start the attempt in tmux. Raises `CommandFailed` with the set-up's last lines."""
+    await agent.sync(source, digest)
+    return await agent.start(spec)

@@ -1,0 +1,168 @@
+"""Watch: follow one attempt until it ended or its machine is gone; a lost connection alone is neither.
+
+Log lines are pushed; nothing here kills, restarts or deletes. When the connection breaks, the API is asked first: a
+READY node is connected to again and the log is read on from the byte where it broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import re2
+
+from tpuops.clock import Clock
+from tpuops.cloud.port import CloudReader
+from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
+from tpuops.errors import Unreachable
+from tpuops.journal import Journal
+from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
+from tpuops.resources import Node
+from tpuops.stages.access import Lost, Route, reach
+
+TAIL_BYTES = 1 << 20
+LINE_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class Progress:
+    """What an attempt's log told so far. Steps are the program's own; times are monotonic seconds.
+
+    `useful_s` adds up the time between consecutive steps that were reached for the first time in the whole run.
+    """
+
+    pattern: str
+    best_step: int = -1
+    first_step: int | None = None
+    first_step_at: float = 0.0
+    last_step: int = -1
+    last_at: float = 0.0
+    useful_s: float = 0.0
+    _rest: bytes = b""
+    _regex: object = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._regex = re2.compile(self.pattern.encode()) if self.pattern else None
+
+    def feed(self, data: bytes, at: float) -> list[int]:
+        """Take log bytes that arrived at `at`; return the steps they completed, in order."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[-LINE_BYTES:]
+        return [step for line in lines if (step := self._step(line)) is not None and self._reached(step, at)]
+
+    def _step(self, line: bytes) -> int | None:
+        match = self._regex.search(line[:LINE_BYTES]) if self._regex is not None else None  # type: ignore[attr-defined]
+        return int(match.group(1)) if match and match.group(1).isdigit() else None
+
+    def _reached(self, step: int, at: float) -> bool:
+        if self.first_step is None:
+            self.first_step, self.first_step_at = step, at
+        elif step > self.best_step:
+            self.useful_s += at - self.last_at
+        self.last_step, self.last_at = step, at
+        self.best_step = max(self.best_step, step)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """How an attempt ended: its evidence, the agent if it can still be asked, and when it was noticed."""
+
+    evidence: Evidence
+    agent: Agent | None
+    noticed_at: float
+    node: Node | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the training program ended by itself with exit code 0."""
+        return self.evidence.workers[0].exit_code == 0
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt being watched: where it runs, how far its log was read."""
+
+    node: Node
+    agent: Agent
+    run_id: str
+    number: int
+    offset: int = 0
+    tail: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """What watching needs: reading the cloud, connecting, time, the record, and who listens to log bytes."""
+
+    cloud: CloudReader
+    connector: Connector
+    route: Route
+    clock: Clock
+    journal: Journal
+    show: Callable[[bytes], None]
+
+
+async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
+    """Follow until the attempt ended. Raises `AccessError` where the machine shows another host key."""
+    while True:
+        try:
+            return await _follow(attempt, progress, eyes)
+        except Unreachable as error:
+            eyes.journal.record("ssh.lost", node=attempt.node.name, why=error.message, step=progress.last_step)
+        back = await _again(attempt, eyes)
+        if isinstance(back, AttemptEnd):
+            return back
+        await attempt.agent.close()
+        attempt.agent = back
+        eyes.journal.record("ssh.back", node=attempt.node.name, step=progress.last_step)
+
+
+async def _follow(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
+    async for item in attempt.agent.follow(attempt.run_id, attempt.number, attempt.offset):
+        if isinstance(item, LogChunk):
+            _take(item, attempt, progress, eyes)
+        else:
+            return _ended(item, attempt, eyes)
+    raise Unreachable("the log stream ended without saying how the training ended")
+
+
+def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> None:
+    attempt.offset = chunk.offset + len(chunk.data)
+    attempt.tail += chunk.data
+    del attempt.tail[:-TAIL_BYTES]
+    eyes.show(chunk.data)
+    first_before = progress.first_step
+    steps = progress.feed(chunk.data, eyes.clock.monotonic())
+    if steps and first_before is None:
+        eyes.journal.record("train.stepping", attempt=attempt.number, step=progress.first_step)
+
+
+def _ended(item: Exit | AgentStatus, attempt: Attempt, eyes: Eyes) -> AttemptEnd:
+    code = item.code if isinstance(item, Exit) else None
+    signal = item.signal if isinstance(item, Exit) else 0
+    worker = WorkerEvidence(worker=0, log=bytes(attempt.tail), exit_code=code, signal=signal)
+    evidence = Evidence(workers=(worker,), node_state=attempt.node.state, node_health=attempt.node.health)
+    return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), attempt.node)
+
+
+async def _again(attempt: Attempt, eyes: Eyes) -> Agent | AttemptEnd:
+    """Connect again, or tell by the API that the machine is gone; a node that stays silent is unreachable."""
+    try:
+        found = await reach(eyes.cloud, eyes.connector, attempt.node, eyes.route, eyes.clock)
+    except Unreachable as error:
+        eyes.journal.record("ssh.unreachable", node=attempt.node.name, why=error.message)
+        return _gone(attempt, attempt.node, eyes)
+    return _gone(attempt, found.node, eyes) if isinstance(found, Lost) else found
+
+
+def _gone(attempt: Attempt, node: Node | None, eyes: Eyes) -> AttemptEnd:
+    worker = WorkerEvidence(worker=0, log=bytes(attempt.tail), reachable=False)
+    missing = node is None or node.id != attempt.node.id
+    evidence = Evidence(
+        workers=(worker,),
+        node_state="" if node is None else node.state,
+        node_health="" if node is None else node.health,
+        node_missing=missing,
+    )
+    return AttemptEnd(evidence, None, eyes.clock.monotonic(), node)
