@@ -51,7 +51,7 @@ class Bucket:
     """Objects below a gs:// prefix; an object is visible only when all of it has arrived."""
 
     def __init__(self, url):
-        from google.cloud import storage  # noqa: PLC0415 - half a second that a local folder need not pay
+        from google.cloud import storage
 
         name, _, self.prefix = url[len("gs://") :].rstrip("/").partition("/")
         self.bucket = storage.Client().bucket(name)
