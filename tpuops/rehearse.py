@@ -77,7 +77,8 @@ def _script(environment: Environment, asked: Rehearsal) -> str:
             hint="set `train.progress`, or give a script with --faults",
         )
     command = environment.rehearsal.command or environment.train.command
-    return templates.render("faults/default.yaml", progress=environment.train.progress, process=command[-1])
+    values = {"progress": environment.train.progress, "process": command[-1]}
+    return templates.render("faults/default.yaml", values)
 
 
 async def _metrics(store: ObjectStore, run_id: str) -> Mapping[str, Any]:

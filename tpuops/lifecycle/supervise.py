@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tpuops.diagnosis import decide, diagnose
-from tpuops.diagnosis.verdict import Budgets, Decision, Evidence, Move, Past, Shape, Verdict, WorkerEvidence
+from tpuops.diagnosis import decide, diagnose, recorded_class
+from tpuops.diagnosis.verdict import Action, Budgets, Decision, Evidence, Move, Past, Shape, Verdict, WorkerEvidence
 from tpuops.errors import CommandFailed, LimitReached
 from tpuops.lifecycle.site import Site
-from tpuops.remote.port import Agent
+from tpuops.remote.port import Agent, AgentStatus
 from tpuops.resources import Node
 from tpuops.stages import run as runs
 from tpuops.stages.access import Lost, reach
@@ -26,6 +26,14 @@ from tpuops.stages.recover import carry_out, harvest
 from tpuops.stages.watch import Attempt, AttemptEnd, Eyes, Progress, watch
 
 TAIL_ON_JOIN = 1 << 18
+
+DONE_AS = {
+    Move.RESTART: Action.RETRY_IN_PLACE,
+    Move.STOP_START: Action.STOP_START,
+    Move.RECREATE: Action.RECREATE,
+    Move.RECONNECT: Action.WAIT_AND_RETRY,
+}
+"""How a move is remembered for later decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +173,7 @@ async def _enter(story: Story) -> Attempt | AttemptEnd:
     if way.entry is runs.Entry.JOIN:
         _attach_journal(story)
         story.rows = [dict(row) for row in story.record.recoveries]
-        offset = max(0, status.log_bytes - TAIL_ON_JOIN)
-        return Attempt(story.machine, agent, status.run_id, status.attempt, offset)
+        return _joined(story, agent, status)
     if way.entry is runs.Entry.BEGIN:
         story.record = replace(_new_record(story.site, story.source), state=RUNNING, node_id=story.machine.id)
     else:
@@ -208,13 +215,25 @@ async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: 
     if end.node is None:
         story.site.journal.record("node.lost", name=story.machine.name, id=story.machine.id)
     story.node = await carry_out(decision, story.machine, story.site.desired, story.crew)
-    story.record = next_attempt(story.record, story.machine.id)
     agent = end.agent if decision.move is Move.RESTART and end.agent is not None else await _reached(story)
-    return agent if isinstance(agent, AttemptEnd) else await _begin(story, agent)
+    if isinstance(agent, AttemptEnd):
+        return agent
+    if decision.move is Move.RECONNECT:
+        status = await agent.status()
+        if (status.run_id, status.attempt) == (story.record.run_id, story.record.attempt):
+            return _joined(story, agent, status)
+    story.record = next_attempt(story.record, story.machine.id)
+    return await _begin(story, agent)
+
+
+def _joined(story: Story, agent: Agent, status: AgentStatus) -> Attempt:
+    """Follow an attempt that somebody else started, from a little before its log's end."""
+    offset = max(0, status.log_bytes - TAIL_ON_JOIN)
+    return Attempt(story.machine, agent, status.run_id, status.attempt, offset)
 
 
 async def _note(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decision) -> None:
-    past = Past(verdict.failure_class, verdict.action, story.record.best_step)
+    past = Past(recorded_class(verdict), DONE_AS[decision.move], story.record.best_step)
     story.rows.append(
         {
             "class": verdict.failure_class,

@@ -1,0 +1,84 @@
+"""From what was typed to an open site: the only place where a command line meets the lifecycle's own words."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuops.tasks.task import Invocation
+
+if TYPE_CHECKING:  # imported for real only where a task's body runs, so that --list stays fast
+    from tpuops.cloud.port import Call
+    from tpuops.environment import Environment
+    from tpuops.journal import Listener
+    from tpuops.lifecycle.site import Site
+    from tpuops.lifecycle.supervise import Source
+    from tpuops.rehearse import Rehearsal
+
+
+@asynccontextmanager
+async def opened(asked: Invocation, verb: str) -> AsyncIterator[tuple[Site, Callable[[], Source]]]:
+    """The environment that was asked for, open for one command."""
+    from tpuops import embedded
+    from tpuops.lifecycle.opening import Opening, open_site
+
+    environment = _environment(asked)
+    stage = await embedded.ensure(embedded.folder()) if environment.cloud == "local" else None
+    state = embedded.folder().parent
+    opening = Opening(environment, stage, state, _listeners(asked), _show(asked), verb=verb, on_call=_calls(asked))
+    async with open_site(opening) as (site, source):
+        yield site, source
+
+
+def rehearsal(asked: Invocation, faults: Path | None) -> Rehearsal:
+    """What `rehearse` was asked to do; its folder is new and its own."""
+    from tpuops import embedded
+    from tpuops.rehearse import Rehearsal
+
+    folder = embedded.folder().parent / "rehearsals" / secrets.token_hex(4)
+    show = _show(asked) if asked.verbose else _silent
+    return Rehearsal(_environment(asked), folder, faults, _listeners(asked), show)
+
+
+def _environment(asked: Invocation) -> Environment:
+    from tpuops.environment import find, load
+
+    environment = load(find(asked.env, Path.cwd()))
+    return environment.on_embedded_cloud() if asked.cloud == "local" else environment
+
+
+def _listeners(asked: Invocation) -> tuple[Listener, ...]:
+    from tpuops.journal import Event
+    from tpuops.report.progress import line
+
+    def hear(event: Event) -> None:
+        said = line(event)
+        if said is not None:
+            asked.say(said)
+
+    return (hear,)
+
+
+def _show(asked: Invocation) -> Callable[[bytes], None]:
+    from tpuops.report.log import clean
+
+    def show(data: bytes) -> None:
+        for each in clean(data).splitlines():
+            asked.say(f"  | {each}")
+
+    return show
+
+
+def _silent(_data: bytes) -> None:
+    """A rehearsal's training log is shown with --verbose only."""
+
+
+def _calls(asked: Invocation) -> Callable[[Call], None]:
+    def heard(call: Call) -> None:
+        if asked.verbose:
+            asked.say(f"  api {call.method} {call.resource} {call.code} {call.elapsed_ms:.0f} ms")
+
+    return heard
