@@ -1,0 +1,44 @@
+"""What is typed on a machine, as data: argv tuples, and the one way they become a line. Runs nothing.
+
+SSH carries one string that the login shell of the other side splits again, so each word is quoted here, once. No
+script below is ever built from data: data are its positional parameters.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+_HERE = 'test -f "$HOME/.tpuops/agent-$0.pyz"'
+_RUN = 'exec python3 -I -S "$HOME/.tpuops/agent-$0.pyz" "$@"'
+# The content is compared with its hash before it gets its name: a transfer cut short leaves nothing behind.
+_INSTALL = (
+    'umask 077; mkdir -p "$HOME/.tpuops" && partial="$HOME/.tpuops/agent-$0.$$.partial" && cat > "$partial" && '
+    'printf "%s  %s\\n" "$1" "$partial" | sha256sum -c >/dev/null && mv "$partial" "$HOME/.tpuops/agent-$0.pyz"'
+)
+
+
+def line(argv: Sequence[str]) -> bytes:
+    """The command line that a POSIX shell splits into exactly these words.
+
+    Raises `ValueError` for a word with a NUL, which no argv can hold.
+    """
+    if any("\0" in word for word in argv):
+        raise ValueError("a word of a command holds a NUL")
+    return os.fsencode(shlex.join(argv))
+
+
+def agent_is_here(digest: str) -> tuple[str, ...]:
+    """Ends with 0 where the agent of that digest is installed."""
+    return ("sh", "-c", _HERE, digest)
+
+
+def install_agent(digest: str, sha256: str) -> tuple[str, ...]:
+    """Takes the agent's content on standard input; installs it where the content has that sha256 (64 hex digits)."""
+    return ("sh", "-c", _INSTALL, digest, sha256)
+
+
+def agent(digest: str, *words: str) -> tuple[str, ...]:
+    """One command of the agent."""
+    return ("sh", "-c", _RUN, digest, *words)
