@@ -47,7 +47,7 @@ async def rehearse(asked: Rehearsal) -> dict[str, Any]:
     async with _stage(asked.folder, _script(environment, asked)) as stage:
         opening = Opening(environment, stage, asked.folder / "spool", asked.listeners, asked.show, verb="rehearse")
         async with open_site(opening) as (site, source):
-            report = await run(site, source)
+            report = await run(site, source())
             metrics = await _metrics(site.store, report.run.get("run_id", ""))
         fired = embedded.ask(stage, "GET", "/_cloud/faults")["faults"]
     document = {**report.document, "faults": fired, "metrics": metrics}

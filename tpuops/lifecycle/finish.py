@@ -1,4 +1,4 @@
-"""finish: save the outputs, close the record, tear down by the file's word, and say how it ended."""
+"""finish: write the outcome down, tear down by the file's word, close the record, and say how it ended."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import Any
 
 from tpuops.diagnosis.verdict import Action
 from tpuops.lifecycle.site import Site
-from tpuops.lifecycle.supervise import Ending, Story, summary
-from tpuops.remote.port import Agent
-from tpuops.stages import run as runs
+from tpuops.lifecycle.story import Story, summary
+from tpuops.lifecycle.supervise import Ending
 from tpuops.stages.apply import Crew
-from tpuops.stages.collect import Collected, collect
+from tpuops.stages.collect import Collected
 from tpuops.stages.look import look
 from tpuops.stages.record import CLOSED, ENDED
 from tpuops.stages.teardown import Left, Torn, kept_bucket, remove, standing
 
 DONE, FAILED_TRAINING, GAVE_UP, STILL_BILLING, LIMIT, PERSON, CAPACITY = 0, 10, 5, 6, 8, 3, 4
-SAVE_TRIES = 3
-SAVE_WAIT_S = 5.0
-
 _EXIT_BY_ACTION = {Action.FIX_CREDENTIALS: PERSON, Action.FIX_SSH_KEYS: PERSON}
 
 
@@ -62,32 +58,13 @@ def judged(ending: Ending) -> tuple[int, str]:
     return _EXIT_BY_ACTION.get(ending.verdict.action, FAILED_TRAINING), "failed"
 
 
-async def save(story: Story, agent: Agent | None) -> Collected:
-    """Collect outputs and logs, trying again while the machine answers. An absent machine has nothing to save."""
-    if agent is None:
-        return Collected((), (), "the machine is gone")
-    site = story.site
-    prefix = f"{runs.prefix(story.record.run_id)}saved/"
-    for wait_s in (*(SAVE_WAIT_S,) * (SAVE_TRIES - 1), 0.0):
-        done = await collect(agent, site.store, site.desired.bucket.name, prefix)
-        if done.is_complete:
-            break
-        site.journal.record("collect.incomplete", why=done.problem, missing=list(done.missing))
-        await site.clock.sleep(wait_s)
-    site.journal.record("collect.done", saved=len(done.saved), missing=list(done.missing))
-    return done
-
-
 async def finish(story: Story, ending: Ending, *, tear_down: bool) -> Report:
-    """Save, write the outcome down, then close; unsaved outputs keep the machine."""
-    saved = await save(story, ending.agent)
-    unsaved = _unsaved(story, saved) if ending.agent is not None else ()
-    if ending.agent is not None:
-        await ending.agent.close()
+    """Say how it ended, then close; a machine that still holds unsaved outputs stays."""
+    unsaved = () if ending.gone or ending.collected.is_complete else _unsaved(story, ending.collected)
     report = replace(
         told(ending),
         run={**summary(story), "class": ending.verdict.failure_class},
-        saved=tuple(asdict(file) for file in saved.saved),
+        saved=tuple(asdict(file) for file in ending.collected.saved),
         remains=unsaved,
     )
     return await close(story, report, tear_down=tear_down)

@@ -6,15 +6,17 @@ import asyncio
 from dataclasses import replace
 
 from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, TpuopsError
-from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, save, torn_down
+from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, torn_down
+from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
-from tpuops.lifecycle.supervise import Source, Story, open_story, summary, supervise
+from tpuops.lifecycle.story import Source, Story, open_story, summary
+from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.up import planned, provision
-from tpuops.stages.access import Lost, reach
 from tpuops.stages.apply import Crew
 from tpuops.stages.look import look
 from tpuops.stages.record import ENDED
 from tpuops.stages.teardown import kept_bucket, standing
+from tpuops.stages.watch import AttemptEnd
 
 STOP_GRACE_S = 20.0
 
@@ -81,11 +83,10 @@ def _failure(error: TpuopsError) -> Report:
 
 async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Report:
     """Stop the training gracefully, save, tear down."""
-    site = story.site
-    agent = await reach(site.cloud, site.connector, story.machine, site.route, site.clock)
-    if not isinstance(agent, Lost):
+    agent = await reached(story)
+    if not isinstance(agent, AttemptEnd):
         await agent.stop(STOP_GRACE_S)
-        await save(story, agent)
+        await saved(story, agent)
         await agent.close()
     report = Report(LIMIT, "limit", error.message, error.hint, summary(story))
     return await close(story, report, tear_down=tear_down)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuops.cloud.port import ObjectStat, ObjectStore
-from tpuops.errors import RemoteError
+from tpuops.errors import CommandFailed
 from tpuops.remote.port import Agent, Saved
 
 
@@ -27,10 +27,10 @@ class Collected:
 
 
 async def collect(agent: Agent, store: ObjectStore, bucket: str, prefix: str) -> Collected:
-    """Have the machine upload, then compare its list with the bucket's. Never raises for a machine's failure."""
+    """Have the machine upload, then compare its list with the bucket's. Raises `Unreachable`."""
     try:
         saved = await agent.collect(bucket, prefix)
-    except RemoteError as error:
+    except CommandFailed as error:
         return Collected((), (), " ".join((error.message, *error.evidence)))
     return verified(saved, await store.list(prefix))
 

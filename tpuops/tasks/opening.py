@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from tpuops.tasks.task import Invocation
 
 if TYPE_CHECKING:  # imported for real only where a task's body runs, so that --list stays fast
-    from tpuops.cloud.port import Call
+    from tpuops.cloud.calls import Call
     from tpuops.environment import Environment
     from tpuops.journal import Listener
     from tpuops.lifecycle.site import Site
-    from tpuops.lifecycle.supervise import Source
+    from tpuops.lifecycle.story import Source
     from tpuops.rehearse import Rehearsal
 
 
@@ -79,6 +79,6 @@ def _silent(_data: bytes) -> None:
 def _calls(asked: Invocation) -> Callable[[Call], None]:
     def heard(call: Call) -> None:
         if asked.verbose:
-            asked.say(f"  api {call.method} {call.resource} {call.code} {call.elapsed_ms:.0f} ms")
+            asked.say(f"  api {call.method} {call.resource} {call.code} {call.ms:.0f} ms")
 
     return heard

@@ -1,0 +1,112 @@
+"""What one supervision knows of its run: the site, the record in the bucket, the machine, and the account so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tpuops.diagnosis.verdict import Budgets, Shape
+from tpuops.lifecycle.site import Site
+from tpuops.resources import Node
+from tpuops.stages import run as runs
+from tpuops.stages.apply import Crew
+from tpuops.stages.record import RUNNING, Records, RunRecord
+from tpuops.stages.watch import Eyes, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source tree to run and its content digest."""
+
+    path: Path
+    digest: str
+
+
+@dataclass(slots=True)
+class Story:
+    """One run under supervision. `rows` is the report's table of recoveries; times are monotonic seconds."""
+
+    site: Site
+    crew: Crew
+    source: Source
+    records: Records
+    record: RunRecord
+    began_at: float
+    node: Node | None = None
+    useful_s: float = 0.0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def machine(self) -> Node:
+        """The node of the current attempt."""
+        assert self.node is not None
+        return self.node
+
+    @property
+    def shape(self) -> Shape:
+        """What the run stands on, by the live node."""
+        return Shape(max(1, len(self.machine.workers)), self.machine.spot, bool(self.machine.queued_resource))
+
+    @property
+    def budgets(self) -> Budgets:
+        """The file's limits on recoveries."""
+        return Budgets(limits=self.site.environment.recovery.budgets.limits)
+
+    @property
+    def eyes(self) -> Eyes:
+        """What watching needs."""
+        site = self.site
+        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show)
+
+    def objects(self, kind: str) -> str:
+        """The prefix of one kind of this run's objects in the home bucket."""
+        return f"{runs.prefix(self.record.run_id)}{kind}/"
+
+    def progress(self) -> Progress:
+        """A fresh account of one attempt's progress."""
+        return Progress(self.site.environment.train.progress or "", best_step=self.record.best_step)
+
+    def account(self, progress: Progress) -> None:
+        """Add what one attempt did; the failure before it learns when, and from which step, training went on."""
+        self.useful_s += progress.useful_s
+        self.record = replace(self.record, best_step=max(self.record.best_step, progress.best_step))
+        if self.rows and progress.first_step is not None and self.rows[-1]["resumed_s"] is None:
+            self.rows[-1]["resumed_s"] = round(progress.first_step_at - self.began_at, 3)
+            self.rows[-1]["resumed_step"] = progress.first_step
+
+    def begin_anew(self) -> None:
+        """A new run in place of the one on record."""
+        self.record = replace(new_record(self.site, self.source), state=RUNNING, node_id=self.machine.id)
+        self.rows = []
+
+    def go_on(self) -> None:
+        """The same run, with the recoveries that an earlier controller noted."""
+        self.rows = [dict(row) for row in self.record.recoveries]
+
+
+async def open_story(site: Site, crew: Crew, source: Source) -> Story:
+    """Read the record; entering goes on with the run it names or puts a new one in its place."""
+    records = Records(site.store, f"{site.prefix}run.json")
+    found = await records.read()
+    record = found if found is not None else new_record(site, source)
+    return Story(site, crew, source, records, record, site.clock.monotonic())
+
+
+def new_record(site: Site, source: Source) -> RunRecord:
+    """A run nobody has started yet: its id is the time and the source."""
+    now = site.clock.now()
+    run_id = now.strftime("%Y%m%d-%H%M%S-") + source.digest[:6]
+    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"))
+
+
+def summary(story: Story) -> dict[str, Any]:
+    """The run's own part of a report: JSON values."""
+    wall_s = story.site.clock.monotonic() - story.began_at
+    return {
+        "run_id": story.record.run_id,
+        "attempts": story.record.attempt,
+        "recoveries": story.rows,
+        "best_step": story.record.best_step,
+        "goodput": round(story.useful_s / wall_s, 4) if wall_s else None,
+    }
