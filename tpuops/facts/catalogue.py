@@ -16,6 +16,7 @@ from typing import Any
 from tpuops.facts.tables import table
 
 _RANGE = re.compile(r"^(?P<prefix>.+)-(?P<low>\d+)(?:\.\.(?P<high>\d+))?$")
+_AI_ZONE = re.compile(r"ai\d+[a-z]")
 _OLD_RUNTIMES = ("tpu-vm-base", "tpu-vm-v4-base", "v2-alpha")
 _TENSORFLOW = re.compile(r"^tpu-vm-tf-(?P<version>\d+\.\d+\.\d+|v5p-alpha-sc)(?P<pod>-pod)?(?:-(?:pjrt|se))?$")
 
@@ -62,6 +63,15 @@ def as_of() -> str:
 def region_of(zone: str) -> str:
     """The zone's region; AI zones such as us-south1-ai1b lie in us-south1 (google-cloud.md 3.1.6)."""
     return zone.rsplit("-", 1)[0]
+
+
+def parent_zone(zone: str) -> str:
+    """Where ordinary machines stand beside a TPU: an AI zone's last letter names its parent zone, others are their own.
+
+    Inferred from the names alone (us-south1-ai1b lies beside us-south1-b): the live check of the machine type decides.
+    """
+    region, _, place = zone.rpartition("-")
+    return f"{region}-{place[-1]}" if _AI_ZONE.fullmatch(place) else zone
 
 
 def is_tensorflow(runtime: str) -> bool:

@@ -1,0 +1,210 @@
+"""`GoogleCloud`: the port's `Cloud`, made of the three services. Whether Google answers is a matter of the endpoints.
+
+What each change does after a lost reply is decided here, and always by looking: a creation under a deterministic name
+is repeated only when the resource is not there, and what is there counts as ours only with our labels.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tpuops.clock import Clock
+from tpuops.cloud import compute, tpu
+from tpuops.cloud.calls import Call, Caller
+from tpuops.cloud.compute import ComputeService
+from tpuops.cloud.endpoints import Endpoints
+from tpuops.cloud.operations import GONE, Waiting
+from tpuops.cloud.port import ObjectStore, Operation
+from tpuops.cloud.retry import repeatedly
+from tpuops.cloud.storage import BucketStore, StorageService, create_bucket
+from tpuops.cloud.tpu import TpuService
+from tpuops.errors import CloudError, Conflict, NotFound, Transient
+from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec
+
+Result = TypeVar("Result")
+
+
+class GoogleCloud:
+    """Looking and changing, for one set of endpoints. Clients are built at their first call.
+
+    `on_call` hears of each API call when it has ended, from the event loop's thread.
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, project: str, clock: Clock, on_call: Callable[[Call], None] = lambda call: None
+    ) -> None:
+        self._caller = Caller(clock, on_call)
+        self._tpu = TpuService(endpoints)
+        self._compute = ComputeService(endpoints)
+        self._storage = StorageService(endpoints, project)
+        self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
+
+    def store(self, bucket: str) -> ObjectStore:
+        """The objects of a bucket."""
+        return BucketStore(self._storage, bucket, self._caller)
+
+    async def node(self, place: Place, name: str) -> Node | None:
+        """The TPU slice of that name, or None."""
+        return await self._read("tpu.nodes.get", tpu.path(place, name), lambda: self._tpu.get(place, name))
+
+    async def vm(self, place: Place, name: str) -> Vm | None:
+        """The instance of that name, or None."""
+        return await self._read(
+            "compute.instances.get", compute.path(place, name), lambda: self._compute.get(place, name)
+        )
+
+    async def bucket(self, name: str) -> Bucket | None:
+        """The bucket, or None. Raises `Refused` where it is somebody else's."""
+        return await self._read("storage.buckets.get", name, lambda: self._storage.bucket(name))
+
+    async def project_number(self, project: str) -> str:
+        """The project's number, digits only."""
+        number = await self._read("compute.projects.get", project, lambda: self._compute.project_number(project))
+        if number is None:
+            raise NotFound(f"there is no project {project}", method="compute.projects.get", resource=project)
+        return number
+
+    async def host_keys(self, place: Place, node: str, worker: int) -> tuple[str, ...]:
+        """A worker's host keys as `type base64` lines; empty until it has published them."""
+        at = tpu.path(place, node)
+        found = await self._read("tpu.nodes.getGuestAttributes", at, lambda: self._tpu.host_keys(place, node, worker))
+        return found or ()
+
+    async def create_node(self, spec: NodeSpec) -> Operation:
+        """Admit a slice. Raises `QuotaExceeded`, `NoCapacity`, `Conflict` where the name was taken before."""
+        at = tpu.path(spec.place, spec.name)
+
+        async def is_ours() -> bool:
+            found = await self.node(spec.place, spec.name)
+            return _adopted(found, spec)
+
+        change = Operation("tpu", "", "create", at, spec.place)
+        return await self._once("tpu.nodes.create", change, lambda: self._tpu.create(spec), is_ours)
+
+    async def delete_node(self, place: Place, name: str) -> Operation | None:
+        """Start deletion; None where it is already gone."""
+        change = Operation("tpu", "", "delete", tpu.path(place, name), place)
+
+        async def is_going() -> bool:
+            found = await self.node(place, name)
+            return found is None or found.state == "DELETING"
+
+        try:
+            return await self._once("tpu.nodes.delete", change, lambda: self._tpu.delete(place, name), is_going)
+        except NotFound:
+            return None
+
+    async def stop_node(self, place: Place, name: str) -> Operation:
+        """Stop a single-worker, non-spot node."""
+        change = Operation("tpu", "", "stop", tpu.path(place, name), place)
+
+        async def is_stopping() -> bool:
+            found = await self.node(place, name)
+            return found is not None and found.state in {"STOPPING", "STOPPED"}
+
+        return await self._once("tpu.nodes.stop", change, lambda: self._tpu.stop(place, name), is_stopping)
+
+    async def start_node(self, place: Place, name: str) -> Operation:
+        """Start a stopped node; `wait` may end in `NoCapacity`."""
+        change = Operation("tpu", "", "start", tpu.path(place, name), place)
+
+        async def is_starting() -> bool:
+            found = await self.node(place, name)
+            return found is not None and found.state in {"STARTING", "READY"}
+
+        return await self._once("tpu.nodes.start", change, lambda: self._tpu.start(place, name), is_starting)
+
+    async def create_vm(self, spec: VmSpec) -> Operation:
+        """Admit an instance. Raises as `create_node`."""
+        request_id = str(uuid.uuid4())
+        change = Operation("compute", "", "create", compute.path(spec.place, spec.name), spec.place)
+
+        async def is_ours() -> bool:
+            return _adopted(await self.vm(spec.place, spec.name), spec)
+
+        return await self._once(
+            "compute.instances.insert", change, lambda: self._compute.insert(spec, request_id), is_ours
+        )
+
+    async def delete_vm(self, place: Place, name: str) -> Operation | None:
+        """Start deletion; None where it is already gone."""
+        request_id = str(uuid.uuid4())
+        change = Operation("compute", "", "delete", compute.path(place, name), place)
+
+        async def is_going() -> bool:
+            found = await self.vm(place, name)
+            return found is None or found.state in {"STOPPING", "DEPROVISIONING"}
+
+        try:
+            return await self._once(
+                "compute.instances.delete", change, lambda: self._compute.delete(place, name, request_id), is_going
+            )
+        except NotFound:
+            return None
+
+    async def create_bucket(self, spec: BucketSpec) -> Bucket:
+        """Create it. Raises `Conflict` where the name was taken before."""
+        return await create_bucket(self._storage, spec, self._caller)
+
+    async def wait(self, operation: Operation, timeout_s: float) -> None:
+        """Return when the operation succeeded; raises what it failed with, or `Transient` at the time-out."""
+        await self._waiting.until_done(operation, timeout_s)
+
+    async def _read(self, method: str, resource: str, function: Callable[[], Result]) -> Result | None:
+        """A read, repeated as needed; None where the resource is not there."""
+        try:
+            return await repeatedly(lambda: self._caller.ask(method, resource, function), self._caller.clock)
+        except NotFound:
+            return None
+
+    async def _once(
+        self, method: str, change: Operation, function: Callable[[], str], done: Callable[[], Any]
+    ) -> Operation:
+        """A change whose repetition would hurt: after a lost reply, `done` looks whether it took effect.
+
+        It is judged by looking also where a *repeated* try is refused, since that refusal may be the first try's doing.
+        An operation without a name tells `wait` to watch the resource itself.
+        """
+        lost = False
+
+        async def ask() -> Operation:
+            nonlocal lost
+            if lost and await done():
+                return change
+            try:
+                name = await self._caller.ask(method, change.resource, function)
+            except Transient:
+                lost = True
+                raise
+            except CloudError:
+                if lost and await done():
+                    return change
+                raise
+            return Operation(change.service, name, change.verb, change.resource, change.place)
+
+        return await repeatedly(ask, self._caller.clock)
+
+    async def _state(self, operation: Operation) -> str:
+        """The state of an operation's resource as the API shows it now."""
+        name = operation.resource.rpartition("/")[2]
+        found: Node | Vm | None
+        if operation.service == "tpu":
+            found = await self.node(operation.place, name)
+        else:
+            found = await self.vm(operation.place, name)
+        return found.state if found is not None else GONE
+
+
+def _adopted(found: Node | Vm | None, spec: NodeSpec | VmSpec) -> bool:
+    """Whether what stands is what a lost try of ours made.
+
+    Raises:
+        Conflict: the name is taken by something without our labels.
+    """
+    if found is None:
+        return False
+    if any(found.labels.get(key) != value for key, value in spec.labels.items()):
+        raise Conflict(f"the name {spec.name} is taken by a resource that is not ours", resource=spec.name)
+    return True

@@ -1,0 +1,142 @@
+"""Compute Engine v1 through google-cloud-compute: the machine beside the TPU.
+
+Methods are synchronous and run in the threads of `calls`; nothing here waits beyond one call, repeats or classifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tpuops.cloud.answers import Answer, of_compute
+from tpuops.cloud.calls import TIMEOUT_S
+from tpuops.cloud.credentials import SCOPE, credentials
+from tpuops.cloud.endpoints import Endpoints
+from tpuops.cloud.threads import IMPORTING
+from tpuops.resources import Place, Vm, VmSpec
+
+if TYPE_CHECKING:
+    from google.cloud import compute_v1
+
+_ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
+LONGEST_WAIT_S = 130.0
+"""zoneOperations.wait answers after at most two minutes (google-cloud.md 3.3.1); a little more is for the way."""
+
+
+def path(place: Place, name: str) -> str:
+    """An instance's resource name."""
+    return f"projects/{place.project}/zones/{place.zone}/instances/{name}"
+
+
+class ComputeService:
+    """The methods that tpuops uses. Each raises what the client library raises."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+
+    @cached_property
+    def _library(self) -> Any:
+        with IMPORTING:
+            from google.cloud import compute_v1  # noqa: PLC0415 - 1.4 s, loaded while other calls are in flight
+
+            return compute_v1
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        with IMPORTING:
+            return {
+                "credentials": credentials(self._endpoints),
+                "client_options": {"api_endpoint": self._endpoints.compute},
+            }
+
+    @cached_property
+    def instances(self) -> compute_v1.InstancesClient:
+        """The instances client."""
+        return self._library.InstancesClient(**self._options)
+
+    @cached_property
+    def operations(self) -> compute_v1.ZoneOperationsClient:
+        """The zone operations client."""
+        return self._library.ZoneOperationsClient(**self._options)
+
+    @cached_property
+    def projects(self) -> compute_v1.ProjectsClient:
+        """The projects client."""
+        return self._library.ProjectsClient(**self._options)
+
+    def get(self, place: Place, name: str) -> Vm:
+        """instances.get."""
+        return vm(place, self.instances.get(request=_at(place, instance=name), **_ONCE))
+
+    def insert(self, spec: VmSpec, request_id: str) -> str:
+        """instances.insert; the operation's name. The same request id names the same insertion."""
+        resource = self._library.Instance(message(spec))
+        request = _at(spec.place, instance_resource=resource, request_id=request_id)
+        return str(self.instances.insert_unary(request=request, **_ONCE).name)
+
+    def delete(self, place: Place, name: str, request_id: str) -> str:
+        """instances.delete; the operation's name."""
+        return str(self.instances.delete_unary(request=_at(place, instance=name, request_id=request_id), **_ONCE).name)
+
+    def wait(self, place: Place, operation: str, timeout_s: float) -> Answer | bool:
+        """zoneOperations.wait: False where it still runs, True when it succeeded, else what it failed with."""
+        request = _at(place, operation=operation)
+        found = self.operations.wait(request=request, retry=None, timeout=min(timeout_s, LONGEST_WAIT_S))
+        if found.status != self._library.Operation.Status.DONE:
+            return False
+        errors = [{"code": error.code, "message": error.message} for error in found.error.errors]
+        if not errors and not found.http_error_status_code:
+            return True
+        return of_compute(errors, found.http_error_status_code, found.http_error_message)
+
+    def project_number(self, project: str) -> str:
+        """projects.get; its `id` is the project's number."""
+        return str(self.projects.get(request={"project": project}, **_ONCE).id)
+
+
+def message(spec: VmSpec) -> dict[str, Any]:
+    """The Instance to send (facts: google-cloud.md 3.1.1, 3.1.2, 3.2.1)."""
+    zone = f"zones/{spec.place.zone}"
+    disk = {"source_image": spec.image, "disk_size_gb": spec.disk_gb}
+    instance: dict[str, Any] = {
+        "name": spec.name,
+        "machine_type": f"{zone}/machineTypes/{spec.machine_type}",
+        "disks": [{"boot": True, "auto_delete": True, "initialize_params": disk}],
+        "labels": dict(spec.labels),
+        "metadata": {"items": [{"key": key, "value": value} for key, value in spec.metadata.items()]},
+        "network_interfaces": [
+            {
+                "network": f"projects/{spec.place.project}/global/networks/{spec.network}",
+                "access_configs": [{"name": "external-nat", "type_": "ONE_TO_ONE_NAT"}],
+            }
+        ],
+        "service_accounts": [{"email": spec.service_account or "default", "scopes": [SCOPE]}],
+    }
+    if spec.terminate_at is not None:
+        end = spec.terminate_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        instance["scheduling"] = {"termination_time": end, "instance_termination_action": "DELETE"}
+    return instance
+
+
+def vm(place: Place, found: Any) -> Vm:
+    """The Instance that came, as our value."""
+    interface = found.network_interfaces[0] if found.network_interfaces else None
+    access = interface.access_configs[0] if interface and interface.access_configs else None
+    created = found.creation_timestamp
+    return Vm(
+        name=found.name,
+        place=place,
+        id=str(found.id),
+        state=str(found.status),
+        machine_type=found.machine_type.rpartition("/")[2],
+        labels=dict(found.labels),
+        internal_ip=interface.network_i_p if interface else "",
+        external_ip=access.nat_i_p if access else "",
+        created=datetime.fromisoformat(created).astimezone(UTC) if created else None,
+    )
+
+
+def _at(place: Place, **more: Any) -> Mapping[str, Any]:
+    return {"project": place.project, "zone": place.zone, **more}

@@ -1,0 +1,59 @@
+"""Who asks: Application Default Credentials for Google, nobody for local endpoints.
+
+Never looks at a secret's content; what is wrong with a login becomes one `AccessError` with the command that mends it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from tpuops.cloud.endpoints import Endpoints
+from tpuops.errors import AccessError
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+LOGIN = "gcloud auth application-default login"
+
+
+def credentials(endpoints: Endpoints) -> Credentials:
+    """The credentials for a set of endpoints; reads files, and may ask a metadata server.
+
+    Raises:
+        AccessError: there are none, or they cannot be read.
+    """
+    from google.auth import credentials as auth  # noqa: PLC0415 - importing this room must cost nothing
+
+    if endpoints.anonymous:
+        return auth.AnonymousCredentials()
+    import google.auth  # noqa: PLC0415
+    from google.auth import exceptions  # noqa: PLC0415
+
+    try:
+        with warnings.catch_warnings():
+            # google-auth warns about user credentials without a quota project; the API's own answer says it better.
+            warnings.simplefilter("ignore")
+            found, _ = google.auth.default(scopes=[SCOPE])
+    except exceptions.GoogleAuthError as error:
+        raise refusal(error) from error
+    return found
+
+
+def refusal(error: Exception) -> AccessError:
+    """What a person does about an error of google-auth."""
+    text = str(error)
+    if "invalid_rapt" in text or "eauthentication" in text:
+        return AccessError("Google wants this login to be confirmed again", evidence=[text], hint=f"run `{LOGIN}`")
+    if "invalid_grant" in text or "expired or revoked" in text:
+        return AccessError("the saved login has expired or was revoked", evidence=[text], hint=f"run `{LOGIN}`")
+    if "getAccessToken" in text or "Unable to acquire impersonated" in text:
+        return AccessError(
+            "this login may not act as the service account it names",
+            evidence=[text],
+            hint="ask its owner for roles/iam.serviceAccountTokenCreator on the service account",
+        )
+    if "not found" in text and "credentials" in text:
+        return AccessError("there are no Google credentials on this machine", evidence=[text], hint=f"run `{LOGIN}`")
+    return AccessError("Google's login did not work", evidence=[text], hint=f"run `{LOGIN}`")

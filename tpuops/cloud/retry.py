@@ -1,0 +1,39 @@
+"""The only retrier. It repeats what is named, a bounded number of times and for a bounded time, on the given clock.
+
+Only calls whose repetition is harmless come here: reads, deletions, conditional writes, and creations under a
+deterministic name whose author looks the resource up before asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from tpuops.clock import Clock
+from tpuops.errors import Transient
+
+Result = TypeVar("Result")
+
+TRIES = 6
+LONGEST_S = 60.0
+FIRST_WAIT_S = 0.3
+LONGEST_WAIT_S = 10.0
+
+
+async def repeatedly(ask: Callable[[], Awaitable[Result]], clock: Clock) -> Result:
+    """What `ask` returns, asked again after each `Transient`; the last one is raised when tries or time run out."""
+    end = clock.monotonic() + LONGEST_S
+
+    def too_late(_: RetryCallState) -> bool:
+        return clock.monotonic() >= end
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(Transient),
+        stop=stop_after_attempt(TRIES) | too_late,  # type: ignore[operator]
+        wait=wait_random_exponential(multiplier=FIRST_WAIT_S, max=LONGEST_WAIT_S),
+        sleep=clock.sleep,
+        reraise=True,
+    )
+    return await retrying(ask)

@@ -1,0 +1,223 @@
+"""Cloud Storage through google-cloud-storage: the home bucket and its objects.
+
+`StorageService` is synchronous and runs in the threads of `calls`. `BucketStore` is the port's `ObjectStore`: it
+repeats what is safe to repeat; when a repeated conditional write says 412 it looks whether the first try was its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tpuops.cloud.calls import TIMEOUT_S, Caller
+from tpuops.cloud.credentials import credentials
+from tpuops.cloud.endpoints import Endpoints
+from tpuops.cloud.port import ObjectStat, StoredObject
+from tpuops.cloud.retry import repeatedly
+from tpuops.cloud.threads import IMPORTING
+from tpuops.errors import Conflict, NotFound, Transient
+from tpuops.resources import Bucket, BucketSpec
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+# google-cloud-storage retries uploads and deletions unless told not to (google-cloud.md 4.5).
+_ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
+
+
+class StorageService:
+    """The methods that tpuops uses. Each raises what the client library raises."""
+
+    def __init__(self, endpoints: Endpoints, project: str) -> None:
+        self._endpoints, self._project = endpoints, project
+        self._said = threading.local()
+
+    @cached_property
+    def client(self) -> storage.Client:
+        """The client, imported and built at the first call, over a session that notes each reply's Date."""
+        with IMPORTING:
+            from google.auth.transport.requests import AuthorizedSession  # noqa: PLC0415
+            from google.cloud import storage  # noqa: PLC0415
+
+            who = credentials(self._endpoints)
+            session = AuthorizedSession(who)
+            session.hooks["response"].append(self._note_date)
+            options = {"api_endpoint": self._endpoints.storage}
+            return storage.Client(project=self._project, credentials=who, client_options=options, _http=session)
+
+    def bucket(self, name: str) -> Bucket:
+        """buckets.get."""
+        return bucket(self.client.get_bucket(name, **_ONCE))
+
+    def create_bucket(self, spec: BucketSpec) -> Bucket:
+        """buckets.insert: uniform access, no public access, no soft delete (google-cloud.md 4.7, 4.8)."""
+        wanted = self.client.bucket(spec.name)
+        wanted.labels = dict(spec.labels)
+        wanted.iam_configuration.uniform_bucket_level_access_enabled = True
+        wanted.iam_configuration.public_access_prevention = "enforced"
+        # Soft delete bills a week of every overwritten lease and every rotated checkpoint.
+        wanted.soft_delete_policy.retention_duration_seconds = 0
+        location = spec.location.upper()
+        return bucket(self.client.create_bucket(wanted, location=location, project=spec.project, **_ONCE))
+
+    def read(self, bucket_name: str, name: str) -> StoredObject | None:
+        """objects.get with its bytes; None where it is absent, or changed in between."""
+        from google.api_core import exceptions as api  # noqa: PLC0415
+
+        found = self.client.bucket(bucket_name).get_blob(name, **_ONCE)
+        if found is None:
+            return None
+        # A proxy may drop the Date; then the object counts as fresh, since a lease taken too early does harm.
+        now: datetime = self._said.date or found.updated
+        try:
+            data = found.download_as_bytes(if_generation_match=found.generation, **_ONCE)
+        except (api.NotFound, api.PreconditionFailed):
+            return self.read(bucket_name, name)  # somebody wrote in between; they cannot do so for ever (1/s an object)
+        return StoredObject(stat(found), data, now)
+
+    def write(self, bucket_name: str, name: str, data: bytes, if_generation: int | None) -> ObjectStat:
+        """objects.insert."""
+        blob = self.client.bucket(bucket_name).blob(name)
+        kind = "application/json" if name.endswith(".json") else "application/octet-stream"
+        blob.upload_from_string(data, content_type=kind, if_generation_match=if_generation, **_ONCE)
+        return stat(blob)
+
+    def delete(self, bucket_name: str, name: str, if_generation: int | None) -> None:
+        """objects.delete."""
+        self.client.bucket(bucket_name).blob(name).delete(if_generation_match=if_generation, **_ONCE)
+
+    def list(self, bucket_name: str, prefix: str) -> tuple[ObjectStat, ...]:
+        """objects.list, all pages."""
+        return tuple(stat(blob) for blob in self.client.list_blobs(bucket_name, prefix=prefix, **_ONCE))
+
+    def _note_date(self, reply: Any, *_: Any, **__: Any) -> None:
+        """The server's own clock, kept for this thread's call: ages of leases are measured by it."""
+        said = reply.headers.get("Date")
+        self._said.date = parsedate_to_datetime(said) if said else None
+
+
+class BucketStore:
+    """`ObjectStore` over one bucket. Raises as the port says."""
+
+    def __init__(self, service: StorageService, bucket: str, caller: Caller) -> None:
+        self._service, self._bucket, self._caller = service, bucket, caller
+
+    async def read(self, name: str) -> StoredObject | None:
+        """The object with its bytes, or None."""
+
+        async def ask() -> StoredObject | None:
+            service, bucket = self._service, self._bucket
+            return await self._caller.ask("storage.objects.get", self._at(name), lambda: service.read(bucket, name))
+
+        return await repeatedly(ask, self._caller.clock)
+
+    async def write(self, name: str, data: bytes, *, if_generation: int | None) -> ObjectStat:
+        """Write; raises `Conflict` where the generation is not the one asked for."""
+        tries = 0
+
+        async def ask() -> ObjectStat:
+            nonlocal tries
+            tries += 1
+            service, bucket = self._service, self._bucket
+            try:
+                return await self._caller.ask(
+                    "storage.objects.insert", self._at(name), lambda: service.write(bucket, name, data, if_generation)
+                )
+            except Conflict:
+                if tries == 1:
+                    raise
+                return await self._own(name, data)
+
+        return await repeatedly(ask, self._caller.clock)
+
+    async def delete(self, name: str, *, if_generation: int | None = None) -> None:
+        """Delete; an absent object is fine."""
+        tries = 0
+
+        async def ask() -> None:
+            nonlocal tries
+            tries += 1
+            service, bucket = self._service, self._bucket
+            try:
+                await self._caller.ask(
+                    "storage.objects.delete", self._at(name), lambda: service.delete(bucket, name, if_generation)
+                )
+            except NotFound:
+                return
+            except Conflict:
+                if tries == 1:
+                    raise  # a later 412 only says that the generation we deleted is gone, as it should be
+
+        await repeatedly(ask, self._caller.clock)
+
+    async def list(self, prefix: str) -> tuple[ObjectStat, ...]:
+        """Every object below `prefix`, by name."""
+
+        async def ask() -> tuple[ObjectStat, ...]:
+            service, bucket = self._service, self._bucket
+            return await self._caller.ask(
+                "storage.objects.list", self._at(prefix), lambda: service.list(bucket, prefix)
+            )
+
+        return tuple(sorted(await repeatedly(ask, self._caller.clock), key=lambda found: found.name))
+
+    async def _own(self, name: str, data: bytes) -> ObjectStat:
+        """After a try whose reply was lost: the object is ours if it holds what we wrote (leases carry a random token).
+
+        Raises:
+            Conflict: somebody else's bytes are there.
+        """
+        found = await self.read(name)
+        if found is None or found.data != data:
+            raise Conflict(
+                f"{name} was written by somebody else", method="storage.objects.insert", resource=self._at(name)
+            )
+        return found.stat
+
+    def _at(self, name: str) -> str:
+        return f"gs://{self._bucket}/{name}"
+
+
+async def create_bucket(service: StorageService, spec: BucketSpec, caller: Caller) -> Bucket:
+    """Create it once. A bucket that is there after a lost reply is ours if it carries our labels.
+
+    Raises:
+        Conflict: the name was taken before we asked.
+    """
+    lost = False
+
+    async def ask() -> Bucket:
+        nonlocal lost
+        try:
+            return await caller.ask("storage.buckets.insert", spec.name, lambda: service.create_bucket(spec))
+        except Transient:
+            lost = True
+            raise
+        except Conflict:
+            if not lost:
+                raise
+            found = await caller.ask("storage.buckets.get", spec.name, lambda: service.bucket(spec.name))
+            if dict(found.labels) != dict(spec.labels):
+                raise
+            return found
+
+    return await repeatedly(ask, caller.clock)
+
+
+def bucket(found: Any) -> Bucket:
+    """The bucket that came, as our value."""
+    return Bucket(
+        name=found.name,
+        location=(found.location or "").lower(),
+        project_number=str(found.project_number or ""),
+        labels=dict(found.labels),
+        created=found.time_created,
+    )
+
+
+def stat(found: Any) -> ObjectStat:
+    """A blob's metadata, as our value."""
+    return ObjectStat(found.name, int(found.generation), int(found.size), found.md5_hash or "", found.updated)

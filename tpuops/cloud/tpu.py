@@ -1,0 +1,151 @@
+"""The Cloud TPU API v2 through google-cloud-tpu over REST: specs into its messages, its messages into our values.
+
+Methods are synchronous and run in the threads of `calls`; nothing here waits, repeats or classifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tpuops.cloud.answers import Answer, of_operation
+from tpuops.cloud.calls import TIMEOUT_S
+from tpuops.cloud.credentials import SCOPE, credentials
+from tpuops.cloud.endpoints import Endpoints
+from tpuops.cloud.threads import IMPORTING
+from tpuops.resources import Node, NodeSpec, Place, Worker
+
+if TYPE_CHECKING:
+    from google.cloud.tpu_v2 import TpuClient
+
+# The library retries by itself unless told not to, and waits for ever unless given a time (google-cloud.md 2.1).
+_ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
+
+
+def path(place: Place, name: str) -> str:
+    """A node's full resource name."""
+    return f"{parent(place)}/nodes/{name}"
+
+
+def parent(place: Place) -> str:
+    """The location that holds nodes."""
+    return f"projects/{place.project}/locations/{place.zone}"
+
+
+class TpuService:
+    """The methods that tpuops uses. Each raises what the client library raises."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+
+    @cached_property
+    def client(self) -> TpuClient:
+        """The client, imported and built at the first call."""
+        with IMPORTING:
+            from google.cloud import tpu_v2  # noqa: PLC0415 - 0.6 s that `--help` must not pay
+
+            return tpu_v2.TpuClient(
+                credentials=credentials(self._endpoints),
+                transport="rest",
+                client_options={"api_endpoint": self._endpoints.tpu},
+            )
+
+    def get(self, place: Place, name: str) -> Node:
+        """nodes.get."""
+        return node(place, self.client.get_node(request={"name": path(place, name)}, **_ONCE))
+
+    def create(self, spec: NodeSpec) -> str:
+        """nodes.create; the operation's name. There is no request id: only the node's name protects against doubles."""
+        request = {"parent": parent(spec.place), "node_id": spec.name, "node": message(spec)}
+        return _operation(self.client.create_node(request=request, **_ONCE))
+
+    def delete(self, place: Place, name: str) -> str:
+        """nodes.delete; the operation's name."""
+        return _operation(self.client.delete_node(request={"name": path(place, name)}, **_ONCE))
+
+    def stop(self, place: Place, name: str) -> str:
+        """nodes.stop; the operation's name."""
+        return _operation(self.client.stop_node(request={"name": path(place, name)}, **_ONCE))
+
+    def start(self, place: Place, name: str) -> str:
+        """nodes.start; the operation's name."""
+        return _operation(self.client.start_node(request={"name": path(place, name)}, **_ONCE))
+
+    def poll(self, operation: str) -> Answer | bool:
+        """operations.get: False while it runs, True when it succeeded, else what it failed with."""
+        found = self.client.get_operation(request={"name": operation}, **_ONCE)
+        if not found.done:
+            return False
+        if not found.HasField("error"):
+            return True
+        return of_operation(found.error.code, found.error.message, tuple(_details(found.error.details)))
+
+    def host_keys(self, place: Place, name: str, worker: int) -> tuple[str, ...]:
+        """nodes.getGuestAttributes, namespace `hostkeys` of one worker, as `type base64` lines."""
+        request = {"name": path(place, name), "worker_ids": [str(worker)]}
+        reply = self.client.get_guest_attributes(request=request, **_ONCE)
+        items = [item for entry in reply.guest_attributes for item in entry.query_value.items]
+        return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
+
+
+def message(spec: NodeSpec) -> dict[str, Any]:
+    """The Node to send. Without a service account the API takes the project's default one with every scope."""
+    node: dict[str, Any] = {
+        "accelerator_type": spec.accelerator,
+        "runtime_version": spec.runtime,
+        "labels": dict(spec.labels),
+        "metadata": dict(spec.metadata),
+        "network_config": {"network": spec.network, "enable_external_ips": True},
+    }
+    if spec.spot:
+        node["scheduling_config"] = {"spot": True}
+    if spec.service_account:
+        node["service_account"] = {"email": spec.service_account, "scope": [SCOPE]}
+    return node
+
+
+def node(place: Place, found: Any) -> Node:
+    """The Node that came, as our value."""
+    created = found.create_time
+    return Node(
+        name=found.name.rpartition("/")[2],
+        place=place,
+        id=str(found.id),
+        state=_word(found.state),
+        health=_word(found.health),
+        accelerator=found.accelerator_type,
+        runtime=found.runtime_version,
+        spot=found.scheduling_config.spot or found.scheduling_config.preemptible,
+        labels=dict(found.labels),
+        workers=tuple(
+            Worker(index, endpoint.ip_address, endpoint.access_config.external_ip)
+            for index, endpoint in enumerate(found.network_endpoints)
+        ),
+        created=datetime.fromtimestamp(created.timestamp(), UTC) if created else None,
+        metadata=dict(found.metadata),
+        queued_resource=found.queued_resource,
+    )
+
+
+def _word(value: Any) -> str:
+    """An enum's name; a number that this library does not know yet stays visible."""
+    return str(getattr(value, "name", f"UNKNOWN_{value}"))
+
+
+def _operation(started: Any) -> str:
+    return str(started.operation.name)
+
+
+def _details(details: Any) -> Iterator[dict[str, Any]]:
+    """The details that matter to a verdict, from their packed form."""
+    from google.rpc import error_details_pb2  # noqa: PLC0415
+
+    for packed in details:
+        found: dict[str, Any] = {"@type": packed.type_url}
+        info = error_details_pb2.ErrorInfo()
+        if packed.Is(info.DESCRIPTOR):
+            packed.Unpack(info)
+            found |= {"reason": info.reason, "metadata": dict(info.metadata)}
+        yield found

@@ -1,0 +1,87 @@
+"""What an environment file asks for, as resources with names. Pure: the same file, owner and key give the same values.
+
+Names are deterministic, so that any machine finds the same resources without a record. Google's words for images and
+metadata keys (google-cloud.md 3.4) end here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tpuops.environment.model import Environment
+from tpuops.facts import catalogue, names
+from tpuops.resources import BucketSpec, Desired, NodeSpec, Owned, Place, VmSpec
+
+VM_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
+TERMINATION_MARGIN = timedelta(hours=1)
+
+
+def desired(environment: Environment, *, owner: str, public_key: str, now: datetime) -> Desired:
+    """The resources of an environment.
+
+    Args:
+        environment: as loaded.
+        owner: the owner's slug (`environment.owner_of`).
+        public_key: one OpenSSH line, `type base64` with or without a comment.
+        now: UTC; decides only the end that Compute Engine enforces on a VM created now.
+    """
+    owned = Owned(environment.slug, owner)
+    return Desired(
+        owned=owned,
+        node=_node(environment, owned, public_key),
+        vm=_vm(environment, owned, public_key, now),
+        bucket=_bucket(environment, owned),
+    )
+
+
+def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
+    return NodeSpec(
+        name=names.node_name(owned.environment, owned.owner),
+        place=Place(environment.project, environment.zone),
+        accelerator=environment.tpu.accelerator,
+        runtime=environment.tpu.runtime,
+        spot=environment.tpu.spot,
+        labels=owned.labels,
+        metadata=_metadata(environment.ssh.user, public_key),
+    )
+
+
+def _vm(environment: Environment, owned: Owned, public_key: str, now: datetime) -> VmSpec | None:
+    if environment.vm is None:
+        return None
+    return VmSpec(
+        name=names.vm_name(owned.environment, owned.owner),
+        place=Place(environment.project, catalogue.parent_zone(environment.zone)),
+        machine_type=environment.vm.machine_type,
+        image=VM_IMAGE,
+        disk_gb=environment.vm.disk_gb,
+        labels=owned.labels,
+        metadata=_metadata(environment.ssh.user, public_key),
+        terminate_at=_end(now + environment.limits.runtime + TERMINATION_MARGIN),
+    )
+
+
+def _bucket(environment: Environment, owned: Owned) -> BucketSpec:
+    """The home bucket in the zone's own region: the nearest, and free to read from there (google-cloud.md 4.9)."""
+    return BucketSpec(
+        name=environment.bucket.name or names.bucket_name(environment.project, owned.environment, owned.owner),
+        project=environment.project,
+        location=environment.region,
+        labels=owned.labels,
+    )
+
+
+def _metadata(user: str, public_key: str) -> dict[str, str]:
+    """Keys for one user, none from the project, and host keys published where we can check them."""
+    kind, key, *_ = public_key.split()
+    return {
+        "ssh-keys": f"{user}:{kind} {key} {user}",
+        "enable-guest-attributes": "TRUE",
+        "block-project-ssh-keys": "TRUE",
+    }
+
+
+def _end(at: datetime) -> datetime:
+    """The next full hour, so that looking twice within one asks for the same."""
+    whole = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return whole if whole == at else whole + timedelta(hours=1)
