@@ -32,13 +32,11 @@ class GoogleCloud:
     `on_call` hears of each API call when it has ended, from the event loop's thread.
     """
 
-    def __init__(
-        self, endpoints: Endpoints, project: str, clock: Clock, on_call: Callable[[Call], None] = lambda call: None
-    ) -> None:
+    def __init__(self, endpoints: Endpoints, clock: Clock, on_call: Callable[[Call], None] = lambda call: None) -> None:
         self._caller = Caller(clock, on_call)
         self._tpu = TpuService(endpoints)
         self._compute = ComputeService(endpoints)
-        self._storage = StorageService(endpoints, project)
+        self._storage = StorageService(endpoints)
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
     def store(self, bucket: str) -> ObjectStore:

@@ -31,8 +31,8 @@ _ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
 class StorageService:
     """The methods that tpuops uses. Each raises what the client library raises."""
 
-    def __init__(self, endpoints: Endpoints, project: str) -> None:
-        self._endpoints, self._project = endpoints, project
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
         self._said = threading.local()
 
     @cached_property
@@ -46,7 +46,8 @@ class StorageService:
             session = AuthorizedSession(who)
             session.hooks["response"].append(self._note_date)
             options = {"api_endpoint": self._endpoints.storage}
-            return storage.Client(project=self._project, credentials=who, client_options=options, _http=session)
+            # The one call that needs a project (buckets.insert) names it itself.
+            return storage.Client(project="none", credentials=who, client_options=options, _http=session)
 
     def bucket(self, name: str) -> Bucket:
         """buckets.get."""
