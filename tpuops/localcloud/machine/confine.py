@@ -1,0 +1,63 @@
+"""What a machine's first process gives up before it starts anything: what namespaces leave open.
+
+The network is shared with the host, so abstract Unix sockets of the host would answer; Landlock (Linux 6.12) closes
+them, and with any of its file rights handled also forbids every mount. Older kernels lack that and say so in `Booted`.
+Nothing here can be undone by the processes started later. Numbers are those of the kernel's own headers
+(linux/landlock.h, linux/keyctl.h, linux/prctl.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import struct
+
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446
+_ABI_QUERY = 1
+_MAKE_BLOCK_DEVICE = 1 << 11
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+_ABI_WITH_SCOPES = 6
+_JOIN_SESSION_KEYRING = 1
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_SET_DUMPABLE = 4
+_MOST_PROCESSES = 16384
+
+
+def confine() -> int:
+    """Give up what is not needed; call before any thread starts. Returns the Landlock version in force, 0 for none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _lower(resource.RLIMIT_NPROC, _MOST_PROCESSES)
+    _forget_keyring(libc)
+    libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # nobody in the machine reads or steers the process that talks to the cloud
+    return _landlock(libc)
+
+
+def _lower(limit: int, value: int) -> None:
+    _, hard = resource.getrlimit(limit)
+    if hard == resource.RLIM_INFINITY or hard > value:
+        resource.setrlimit(limit, (value, value))
+
+
+def _forget_keyring(libc: ctypes.CDLL) -> None:
+    """A fresh, empty session keyring: the inherited one could be searched for the user's kernel keys."""
+    number = _KEYCTL.get(platform.machine())
+    if number is not None:
+        libc.syscall(number, _JOIN_SESSION_KEYRING, None)
+
+
+def _landlock(libc: ctypes.CDLL) -> int:
+    version = int(libc.syscall(_CREATE_RULESET, None, 0, _ABI_QUERY))
+    if version < 1:
+        return 0
+    scoped = _ABSTRACT_SOCKETS | _SIGNALS if version >= _ABI_WITH_SCOPES else 0
+    # The kernel takes the short form from older callers, and refuses unknown non-zero tails: no scopes, no tail.
+    rules = struct.pack("=QQQ", _MAKE_BLOCK_DEVICE, 0, scoped)[: 24 if scoped else 8]
+    ruleset = int(libc.syscall(_CREATE_RULESET, rules, len(rules), 0))
+    if ruleset < 0:
+        return 0
+    refused = int(libc.syscall(_RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
+    return 0 if refused else version
