@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -105,6 +106,8 @@ def task(
 
     def wrap(body: Callable[..., Any]) -> Task:
         def run(_context: invoke.context.Context, **flags: Any) -> None:
+            # Invoke stops Python from keeping compiled modules, for the sake of `tasks.py`; ours are a package's.
+            sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
             console = Console()
             asked: dict[str, Any] = {flag: flags.pop(flag) for flag in standard}
 
