@@ -6,14 +6,14 @@ from types import ModuleType
 
 from invoke.collection import Collection
 
-from tpuops.tasks import check, cloud, run
+from tpuops.tasks import check, cloud, environments, run
 from tpuops.tasks.task import Task
 
 ROOT = (run, check)
 """Modules whose tasks are typed by their bare names."""
 
-GROUPS = (cloud,)
-"""Modules whose tasks are typed as `module.task`."""
+GROUPS = {"cloud": cloud, "env": environments}
+"""Modules whose tasks are typed as `group.task`."""
 
 
 def namespace() -> Collection:
@@ -22,8 +22,8 @@ def namespace() -> Collection:
     for module in ROOT:
         for task in _tasks(module):
             root.add_task(task)
-    for module in GROUPS:
-        group = Collection(module.__name__.rsplit(".", 1)[-1], *_tasks(module))
+    for name, module in GROUPS.items():
+        group = Collection(name, *_tasks(module))
         group.__doc__ = module.__doc__
         root.add_collection(group)
     return root

@@ -1,0 +1,50 @@
+"""The environment files: which there are, what they say, whether they are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tpuops.tasks.task import Answer, Invocation, task
+
+
+@task("json", name="list")
+def list_(asked: Invocation) -> Answer:
+    """List the environments that can be named here, with their files."""
+    from tpuops.environment import available
+
+    found = {name: str(path) for name, path in available(Path.cwd()).items()}
+    width = max((len(name) for name in found), default=0)
+    return Answer({"environments": found}, "\n".join(f"{name:{width}}  {path}" for name, path in found.items()))
+
+
+@task("env", "json")
+def show(asked: Invocation) -> Answer:
+    """Show an environment with every default filled in."""
+    import yaml
+
+    from tpuops.environment import find, load
+
+    document = load(find(asked.env, Path.cwd())).model_dump(mode="json")
+    return Answer(document, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+
+
+@task("env", "json", env_default="")
+def check(asked: Invocation) -> Answer:
+    """Check one environment file, or all of them; every problem with its line."""
+    from tpuops.environment import available, find, load
+    from tpuops.errors import EnvironmentFileError
+
+    here = Path.cwd()
+    paths = [find(asked.env, here)] if asked.env else list(available(here).values())
+    problems: dict[str, list[str]] = {}
+    for path in paths:
+        try:
+            load(path)
+        except EnvironmentFileError as error:
+            problems[str(path)] = [error.message, *error.evidence]
+    document = {"checked": [str(path) for path in paths], "problems": problems}
+    if not problems:
+        return Answer(document, f"{len(paths)} right")
+    said = [line for message, *lines in problems.values() for line in lines or [message]]
+    wrong = EnvironmentFileError(f"{len(problems)} of {len(paths)} environment files are wrong", evidence=said)
+    return Answer(document, error=wrong)
