@@ -1,0 +1,87 @@
+"""What has to change, for every state a resource can be in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.pure.builders import a_bucket, a_desired, a_node, a_vm, an_observed
+from tpuops.errors import Conflict
+from tpuops.plan import Role, Verb, changes
+from tpuops.resources import Node, Observed
+
+NODE_STATES = {
+    "READY": Verb.KEEP,
+    "CREATING": Verb.WAIT,
+    "STARTING": Verb.WAIT,
+    "RESTARTING": Verb.WAIT,
+    "REPAIRING": Verb.WAIT,
+    "REIMAGING": Verb.WAIT,
+    "STOPPED": Verb.START,
+    "STOPPING": Verb.START,
+    "DELETING": Verb.REPLACE,
+    "PREEMPTED": Verb.REPLACE,
+    "TERMINATED": Verb.REPLACE,
+    "UNKNOWN": Verb.REPLACE,
+    "A_STATE_OF_TOMORROW": Verb.REPLACE,
+}
+
+
+def test_nothing_stands_so_everything_is_created_bucket_first() -> None:
+    plan = changes(a_desired(), Observed(None, None, None, "1"))
+    assert [(change.role, change.verb) for change in plan.changes] == [
+        (Role.BUCKET, Verb.CREATE),
+        (Role.NODE, Verb.CREATE),
+        (Role.VM, Verb.CREATE),
+    ]
+
+
+def test_everything_stands_so_nothing_has_an_effect() -> None:
+    assert changes(a_desired(), an_observed()).effects == ()
+
+
+@pytest.mark.parametrize(("state", "verb"), NODE_STATES.items())
+def test_each_node_state_has_its_verb(state: str, verb: Verb) -> None:
+    change = changes(a_desired(), an_observed(node=a_node(state))).of(Role.NODE)
+    assert change is not None
+    assert change.verb is verb
+    assert change.reason
+
+
+@pytest.mark.parametrize("state", ["TERMINATED", "STOPPED", "SUSPENDED", "STOPPING"])
+def test_a_vm_that_does_not_run_is_replaced_because_its_end_cannot_move(state: str) -> None:
+    change = changes(a_desired(), an_observed(vm=a_vm(state))).of(Role.VM)
+    assert change is not None
+    assert change.verb is Verb.REPLACE
+
+
+def test_no_vm_asked_for_means_no_vm_in_the_plan() -> None:
+    assert changes(a_desired(vm=False), an_observed()).of(Role.VM) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({"node": a_node(labels={"tpuops": "v1", "tpuops-env": "tiny", "tpuops-owner": "bob"})}, "labels"),
+        ({"vm": a_vm(labels={})}, "labels"),
+        ({"node": a_node(accelerator="v3-32")}, "v3-32"),
+        ({"node": a_node(runtime="tpu-vm-tf-2.17.0-pjrt")}, "runtime"),
+        ({"vm": a_vm(machine_type="n2-standard-8")}, "machine type"),
+        ({"bucket": a_bucket(project_number="999")}, "999"),
+        ({"bucket": a_bucket(location="europe-west4")}, "europe-west4"),
+    ],
+)
+def test_what_only_a_person_can_decide_is_refused_with_a_hint(found: dict[str, Any], words: str) -> None:
+    with pytest.raises(Conflict, match=words) as caught:
+        changes(a_desired(), an_observed(**found))
+    assert caught.value.hint
+
+
+@given(state=st.text(st.characters(categories=["Lu"]), min_size=1))
+def test_no_state_makes_a_foreign_node_part_of_a_plan(state: str) -> None:
+    foreign: Node = a_node(state, labels={"tpuops-env": "tiny"})
+    with pytest.raises(Conflict):
+        changes(a_desired(), an_observed(node=foreign))
