@@ -116,6 +116,7 @@ class _Session:
     async def _ended(self, process: asyncio.subprocess.Process, carry_out: list[asyncio.Task[None]]) -> None:
         status = await process.wait()
         await asyncio.gather(*carry_out)
+        self._channel.channel.write_eof()
         if status < 0:
             name = signal.Signals(-status).name.removeprefix("SIG")
             self._channel.exit_with_signal(name, False, "")

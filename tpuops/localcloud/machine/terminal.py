@@ -64,11 +64,13 @@ class Sink:
 
     def abort(self) -> None:
         """End of input at once, queued data dropped."""
-        self._transport.abort()
+        if not self._flow.lost:  # asyncio's pipe transports may not be aborted once they are gone
+            self._transport.abort()
 
 
 class _Flow(asyncio.BaseProtocol):
     def __init__(self) -> None:
+        self.lost = False
         self.free = asyncio.Event()
         self.free.set()
 
@@ -79,6 +81,7 @@ class _Flow(asyncio.BaseProtocol):
         self.free.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
         self.free.set()
 
 
