@@ -12,7 +12,8 @@ FUNCTION_LINES, FILE_LINES = 60, 350
 
 def tracked(*patterns: str) -> list[Path]:
     """Files that git tracks and that are still there."""
-    listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=TOP, capture_output=True, check=True).stdout
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *patterns]  # CI may own the files as somebody else
+    listed = subprocess.run(command, cwd=TOP, capture_output=True, check=True).stdout
     return [path for name in listed.decode().split("\0") if name and (path := TOP / name).is_file()]
 
 
