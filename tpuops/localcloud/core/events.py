@@ -69,9 +69,9 @@ class Control:
     """An order to a running machine; ignored where it does not run. `order["order"]` names it:
 
     - `{"order": "metadata", "metadata": {...}}`: the attributes changed; login keys follow them.
-    - `{"order": "watch", "fault_index": 1, "step": 80, "file": "**/train.log", "pattern": "step=(\\d+)"}`: report, as one
-      `LogLine`, the first step >= `step` in any file matching the glob below the home folders. A later watch replaces
-      an earlier one; a machine that boots is told again.
+    - `{"order": "watch", "fault_index": 1, "step": 80, "file": "**/train.log", "pattern": "step=(\\d+)"}`: report, as
+      one `LogLine`, the first step >= `step` in any file matching the glob below the home folders. A later watch
+      replaces an earlier one; a machine that boots is told again.
     - `{"order": "unwatch"}`: no step fault is pending any more.
     - `{"order": "kill", "match": "train.py"}`: SIGKILL the newest process whose command line contains it.
     - `{"order": "device_fault", "message": "..."}`: every program that loaded a device framework dies with that text on
@@ -85,7 +85,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Booted:
-    """The machine's sshd answers. `host_keys` are `type base64` lines; `agent` is anything the machine says of itself."""
+    """The machine's sshd answers. `host_keys` are `type base64` lines; `agent` is what the machine says of itself."""
 
     id: str
     host_keys: tuple[str, ...]

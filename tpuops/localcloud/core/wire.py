@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -15,7 +15,8 @@ from typing import Any
 class Request:
     """One call. `path` is percent-encoded and without the path key; header names are lower case.
 
-    `again` is set when the skin asks a held request once more: it is neither logged nor counted a second time.
+    `asked_at` is set when the skin asks a held request once more, to the epoch seconds of the first asking: it is
+    counted only once. `held_etag` is then the entity tag of the first answer.
     `base` is what stands before `path` in the caller's URLs, for links in replies.
     """
 
@@ -24,7 +25,8 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    again: bool = False
+    asked_at: float | None = None
+    held_etag: str = ""
     base: str = "http://localhost"
 
 
@@ -44,6 +46,17 @@ class Reply:
     hold_until: float | None = None
     drop: bool = False
     delay_s: float = 0.0
+
+
+LINK = "tpuops-local-link://"
+"""Stands in stored documents for the caller's base URL and its slash, since port and path key change at each start."""
+
+
+def linked(reply: Reply, base: str) -> Reply:
+    """The reply with every link in a JSON body made to start with `base`."""
+    if LINK.encode() not in reply.body or "json" not in reply.headers.get("Content-Type", ""):
+        return reply
+    return replace(reply, body=reply.body.replace(LINK.encode(), f"{base}/".encode()))
 
 
 def json_reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:

@@ -1,0 +1,63 @@
+"""`python -m tpuops.localcloud serve`: the embedded cloud's command line. Reads arguments, starts one server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tpuops.localcloud.core.profile import PROFILES
+from tpuops.localcloud.core.script import BadScript
+from tpuops.localcloud.faults import read_script
+from tpuops.localcloud.sandbox import SandboxMissing, check_sandbox
+from tpuops.localcloud.server import InUse, Options, lock, serve
+
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until told to stop; 2 where it cannot begin, with one line saying why."""
+    given = _parser().parse_args(arguments)
+    try:
+        options = Options(
+            state=given.state.resolve(),
+            seed=given.seed,
+            port=given.port,
+            profile=given.profile,
+            machines=given.machines,
+            faults=read_script(given.faults) if given.faults else None,
+        )
+        if options.machines:
+            check_sandbox()
+        lock(options.state)
+        asyncio.run(serve(options))
+    except SandboxMissing as problem:
+        return _refuse(f"{problem.message}\nhint: {problem.hint}")
+    except (InUse, BadScript, ValueError, OSError) as problem:
+        return _refuse(str(problem))
+    return 0
+
+
+def _refuse(text: str) -> int:
+    sys.stderr.write(f"{text}\n")
+    return REFUSED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tpuops.localcloud")
+    serving = parser.add_subparsers(required=True).add_parser("serve", help="serve until SIGTERM")
+    serving.add_argument("--state", type=Path, required=True, help="folder that holds everything; made where missing")
+    serving.add_argument("--faults", type=Path, help="fault script, YAML or JSON")
+    serving.add_argument("--seed", type=int, help="of every invented id; random where left out")
+    serving.add_argument("--port", type=int, default=0, help="0: the one of the last time, or any")
+    serving.add_argument("--profile", choices=sorted(PROFILES), default="instant", help="latencies and strictness")
+    serving.add_argument(
+        "--no-machines", dest="machines", action="store_false", help="API objects only: no machine boots"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

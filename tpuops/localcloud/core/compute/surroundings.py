@@ -1,0 +1,226 @@
+"""The read-only world around instances: project, zones, regions, machine types, images, networks, disks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tpuops.facts.catalogue import region_of
+from tpuops.localcloud.core.compute import catalogue, shape
+from tpuops.localcloud.core.compute.filters import keep
+from tpuops.localcloud.core.compute.instances import zone_exists
+from tpuops.localcloud.core.compute.links import link, zone_link
+from tpuops.localcloud.core.compute.transitions import DISK
+from tpuops.localcloud.core.draw import default_account, project_number
+from tpuops.localcloud.core.paging import page, page_size
+from tpuops.localcloud.core.refusals import refuse
+from tpuops.localcloud.core.scene import Answer, Call
+from tpuops.localcloud.core.world import Document
+
+EPOCH = "2020-01-01T00:00:00.000-08:00"
+
+
+def projects_get(call: Call) -> Answer:
+    """GET projects/P: any project exists; its number follows from its id."""
+    project = call.params["project"]
+    stored = call.world.get("compute.project", project) or {"items": []}
+    return {
+        "kind": "compute#project",
+        "id": project_number(project),
+        "name": project,
+        "creationTimestamp": EPOCH,
+        "commonInstanceMetadata": shape.metadata(list(stored["items"])),
+        "defaultServiceAccount": default_account(project),
+        "defaultNetworkTier": "PREMIUM",
+        "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+        "selfLink": link(f"projects/{project}"),
+    }
+
+
+def zones_get(call: Call) -> Answer:
+    """GET projects/P/zones/Z."""
+    zone = call.params["zone"]
+    if zone not in catalogue.zones():
+        raise refuse("compute.absent", name=f"projects/{call.params['project']}/zones/{zone}")
+    return _zone(call.params["project"], zone)
+
+
+def zones_list(call: Call) -> Answer:
+    """GET projects/P/zones."""
+    project = call.params["project"]
+    return _listing(call, "compute#zoneList", ((zone, _zone(project, zone)) for zone in catalogue.zones()))
+
+
+def regions_get(call: Call) -> Answer:
+    """GET projects/P/regions/R."""
+    region = call.params["region"]
+    if region not in catalogue.regions():
+        raise refuse("compute.absent", name=f"projects/{call.params['project']}/regions/{region}")
+    return _region(call.params["project"], region)
+
+
+def regions_list(call: Call) -> Answer:
+    """GET projects/P/regions."""
+    project = call.params["project"]
+    return _listing(call, "compute#regionList", ((region, _region(project, region)) for region in catalogue.regions()))
+
+
+def machine_types_get(call: Call) -> Answer:
+    """GET .../machineTypes/T."""
+    zone_exists(call)
+    name = call.params["type"]
+    if name not in catalogue.machine_types():
+        path = f"projects/{call.params['project']}/zones/{call.params['zone']}/machineTypes/{name}"
+        raise refuse("compute.absent", name=path)
+    return _machine_type(call, name)
+
+
+def machine_types_list(call: Call) -> Answer:
+    """GET .../machineTypes."""
+    zone_exists(call)
+    found = ((name, _machine_type(call, name)) for name in sorted(catalogue.machine_types()))
+    return _listing(call, "compute#machineTypeList", found)
+
+
+def images_get(call: Call) -> Answer:
+    """GET projects/P/global/images/I."""
+    for (project, family), name in catalogue.IMAGES.items():
+        if (project, name) == (call.params["project"], call.params["image"]):
+            return _image(project, family)
+    raise refuse("compute.absent", name=f"projects/{call.params['project']}/global/images/{call.params['image']}")
+
+
+def images_from_family(call: Call) -> Answer:
+    """GET projects/P/global/images/family/F."""
+    return _family(call)
+
+
+def image_family_view(call: Call) -> Answer:
+    """GET projects/P/zones/Z/imageFamilyViews/F: what gcloud asks; the zone may be `-`."""
+    return {"image": _family(call)}
+
+
+def images_list(call: Call) -> Answer:
+    """GET projects/P/global/images."""
+    project = call.params["project"]
+    found = [(name, _image(owner, family)) for (owner, family), name in catalogue.IMAGES.items() if owner == project]
+    return _listing(call, "compute#imageList", sorted(found, key=lambda entry: entry[0]))
+
+
+def networks_get(call: Call) -> Answer:
+    """GET projects/P/global/networks/default: the one network there is."""
+    if call.params["network"] != "default":
+        path = f"projects/{call.params['project']}/global/networks/{call.params['network']}"
+        raise refuse("compute.absent", name=path)
+    return _network(call.params["project"])
+
+
+def networks_list(call: Call) -> Answer:
+    """GET projects/P/global/networks."""
+    return _listing(call, "compute#networkList", [("default", _network(call.params["project"]))])
+
+
+def disks_get(call: Call) -> Answer:
+    """GET .../disks/D."""
+    zone_exists(call)
+    project, zone, name = call.params["project"], call.params["zone"], call.params["disk"]
+    disk = call.world.get(DISK, f"{project}/{zone}/{name}")
+    if disk is None:
+        raise refuse("compute.absent", name=f"projects/{project}/zones/{zone}/disks/{name}")
+    return disk
+
+
+def disks_list(call: Call) -> Answer:
+    """GET .../disks."""
+    zone_exists(call)
+    return _listing(
+        call, "compute#diskList", call.world.items(DISK, f"{call.params['project']}/{call.params['zone']}/")
+    )
+
+
+def _listing(call: Call, kind: str, found: Iterable[tuple[str, Document]]) -> Answer:
+    size = page_size(call.query.get("maxResults", ""), 500)
+    kept = keep(found, call.query.get("filter", ""))
+    chosen, token = page(kept, size, call.query.get("pageToken", ""))
+    reply: Document = {"kind": kind}
+    if chosen:
+        reply["items"] = [document for _, document in chosen]
+    return {**reply, "nextPageToken": token} if token else reply
+
+
+def _zone(project: str, zone: str) -> Document:
+    return {
+        "kind": "compute#zone",
+        "id": project_number(zone),
+        "name": zone,
+        "description": zone,
+        "status": "UP",
+        "region": link(f"projects/{project}/regions/{region_of(zone)}"),
+        "selfLink": zone_link(project, zone),
+    }
+
+
+def _region(project: str, region: str) -> Document:
+    zones: Sequence[str] = [zone for zone in catalogue.zones() if region_of(zone) == region]
+    return {
+        "kind": "compute#region",
+        "id": project_number(region),
+        "name": region,
+        "description": region,
+        "status": "UP",
+        "zones": [zone_link(project, zone) for zone in zones],
+        "selfLink": link(f"projects/{project}/regions/{region}"),
+    }
+
+
+def _machine_type(call: Call, name: str) -> Document:
+    project, zone = call.params["project"], call.params["zone"]
+    cpus, memory = catalogue.machine_types()[name]
+    return {
+        "kind": "compute#machineType",
+        "id": project_number(name),
+        "name": name,
+        "guestCpus": cpus,
+        "memoryMb": memory,
+        "isSharedCpu": name in catalogue.FIXED,
+        "maximumPersistentDisks": 128,
+        "maximumPersistentDisksSizeGb": "263168",
+        "zone": zone,
+        "selfLink": link(f"projects/{project}/zones/{zone}/machineTypes/{name}"),
+    }
+
+
+def _family(call: Call) -> Document:
+    project, family = call.params["project"], call.params["family"]
+    if (project, family) not in catalogue.IMAGES:
+        raise refuse("compute.absent", name=f"projects/{project}/global/images/family/{family}")
+    return _image(project, family)
+
+
+def _image(project: str, family: str) -> Document:
+    name = catalogue.IMAGES[project, family]
+    return {
+        "kind": "compute#image",
+        "id": project_number(name),
+        "name": name,
+        "family": family,
+        "status": "READY",
+        "diskSizeGb": "10",
+        "architecture": "X86_64",
+        "sourceType": "RAW",
+        "creationTimestamp": EPOCH,
+        "selfLink": link(f"projects/{project}/global/images/{name}"),
+    }
+
+
+def _network(project: str) -> Document:
+    return {
+        "kind": "compute#network",
+        "id": project_number(f"{project}/default"),
+        "name": "default",
+        "autoCreateSubnetworks": True,
+        "subnetworks": [
+            link(f"projects/{project}/regions/{region}/subnetworks/default") for region in catalogue.regions()
+        ],
+        "routingConfig": {"routingMode": "REGIONAL"},
+        "selfLink": link(f"projects/{project}/global/networks/default"),
+    }

@@ -1,0 +1,224 @@
+"""The embedded cloud's one entrance: a request and the time in, a reply and events out.
+
+It finds the method, lets the fault script have its say, keeps the request log, and lets time pass. Services do the
+rest. Nothing here is specific to a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tpuops.localcloud.core import machines, script, strikes
+from tpuops.localcloud.core.draw import Draw
+from tpuops.localcloud.core.events import Booted, Crashed, Event, LogLine, Notice
+from tpuops.localcloud.core.profile import INSTANT, Profile
+from tpuops.localcloud.core.refusals import Refusal, error_reply, refuse, scripted
+from tpuops.localcloud.core.routes import Route, service_of
+from tpuops.localcloud.core.scene import Call, Scene
+from tpuops.localcloud.core.table import ACTIONS, ROUTES
+from tpuops.localcloud.core.wire import Reply, Request, json_reply, linked
+from tpuops.localcloud.core.world import Document, World
+
+REQUESTS_KEPT = 20_000
+MAX_CRASHES = 3
+
+
+class Core:
+    """The services over one world.
+
+    Args:
+        world: what there is; the caller persists its dirt before a reply leaves.
+        faults: a fault script to begin with, or None.
+        profile: latencies and strictness.
+        seed: of every invented id; ignored where the world already remembers one.
+        subnet: the first three numbers of the loopback net that machines get addresses from.
+        now: the time a script given here counts from, epoch seconds. A script the world knows is not loaded again.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        faults: Any = None,
+        profile: Profile = INSTANT,
+        seed: int = 0,
+        subnet: str = "127.77.0",
+        now: float = 0.0,
+    ) -> None:
+        self.world = world
+        self._profile = profile
+        self._draw = Draw(world, seed)
+        self._subnet = subnet
+        if faults is not None:
+            script.load_once(world, faults, now)
+
+    def handle(self, request: Request, now: float) -> tuple[Reply, list[Event]]:
+        """Answer one request."""
+        scene = self._scene(now)
+        self._pass_time(scene, now)
+        found = ROUTES.find(request.verb, request.path)
+        if found is None:
+            refusal = refuse("no-method", verb=request.verb, path=request.path)
+            reply = error_reply(service_of(request.path), refusal)
+            self._log(scene, request, None, "", reply)
+            return reply, scene.events
+        route, params = found
+        reply = self._answer(Call(scene, request, route.method, params), route)
+        return linked(reply, request.base), scene.events
+
+    def advance(self, now: float) -> list[Event]:
+        """Let time pass: operations end, faults strike."""
+        scene = self._scene(now)
+        self._pass_time(scene, now)
+        return scene.events
+
+    def next_due(self, now: float = 0.0) -> float | None:
+        """When `advance` has something to do next, epoch seconds; faults that lack a target are not waited for."""
+        times = [timer["at"] for _, timer in self.world.items("timer")]
+        fault = script.next_time(self.world, now)
+        return min([*times, *([fault] if fault is not None else [])], default=None)
+
+    def tell(self, notice: Notice, now: float) -> list[Event]:
+        """Take in what happened on a machine."""
+        scene = self._scene(now)
+        if isinstance(notice, Booted):
+            if machines.booted(scene, notice) is not None:
+                strikes.tell_watchers(scene, only=notice.id)
+        elif isinstance(notice, LogLine):
+            _reached(scene, notice)
+        else:
+            _crashed(scene, notice)
+        self._pass_time(scene, now)
+        return scene.events
+
+    def resume(self, now: float) -> list[Event]:
+        """After a start of the program: machines that should run boot again, as after a host's failure."""
+        scene = self._scene(now)
+        machines.boot(scene, [key for key, machine in self.world.items("machine") if machine["running"]])
+        self._pass_time(scene, now)
+        return scene.events
+
+    def _scene(self, now: float) -> Scene:
+        return Scene(self.world, self._draw, self._profile, now, self._subnet)
+
+    def _pass_time(self, scene: Scene, now: float) -> None:
+        while True:
+            due = min(
+                ((timer["at"], key) for key, timer in self.world.items("timer") if timer["at"] <= now), default=None
+            )
+            if due is None:
+                break
+            scene.now, key = due
+            timer = self.world.get("timer", key)
+            self.world.drop("timer", key)
+            if timer is not None:
+                ACTIONS[timer["action"]](scene, timer)
+        scene.now = now
+        for key, fault in script.timed(self.world, now):
+            _strike(scene, key, fault, "")
+
+    def _answer(self, call: Call, route: Route) -> Reply:
+        if route.service == "cloud":
+            return self._run(call, route)
+        resource = _resource(call)
+        if call.request.asked_at is not None:
+            return self._finished(call, route, resource, self._run(call, route))
+        hit = script.at_call(self.world, route.method, resource)
+        deed: Mapping[str, Any] = hit[1]["do"] if hit else {}
+        if "fail_operation" in deed:
+            call.failure = deed["fail_operation"]
+        reply = self._struck(call, route, deed)
+        if hit and not ("fail_operation" in deed and reply.status >= 400):
+            self._fired(call, hit[0], hit[1])
+        return self._finished(call, route, resource, reply)
+
+    def _finished(self, call: Call, route: Route, resource: str, reply: Reply) -> Reply:
+        if reply.hold_until is None:
+            self._log(call.scene, call.request, route, resource, reply)
+        return reply
+
+    def _struck(self, call: Call, route: Route, deed: Mapping[str, Any]) -> Reply:
+        if "drop_request" in deed:
+            return Reply(0, drop=True)
+        if "error" in deed:
+            return error_reply(route.service, scripted(deed["error"]))
+        reply = self._run(call, route)
+        if "lose_reply" in deed:
+            return replace(reply, drop=True)
+        return replace(reply, delay_s=float(deed["delay_s"])) if "delay_s" in deed else reply
+
+    def _run(self, call: Call, route: Route) -> Reply:
+        try:
+            answer = route.function(call)
+        except Refusal as refusal:
+            return error_reply(route.service, refusal)
+        return answer if isinstance(answer, Reply) else json_reply(answer)
+
+    def _fired(self, call: Call, key: str, fault: Document) -> None:
+        if set(fault["do"]) <= script.MACHINE_DEEDS:
+            name = call.params.get("node") or call.params.get("instance") or ""
+            _strike(call.scene, key, fault, name)
+        else:
+            script.fire(self.world, key, call.now)
+
+    def _log(self, scene: Scene, request: Request, route: Route | None, resource: str, reply: Reply) -> None:
+        counter = self.world.get("cloud", "requests") or {"seen": 0}
+        counter["seen"] += 1
+        number = counter["seen"]
+        entry = {
+            "n": number,
+            "at": scene.now,
+            "service": route.service if route else service_of(request.path),
+            "method": route.method if route else "",
+            "verb": request.verb,
+            "path": request.path,
+            "resource": resource,
+            "status": reply.status,
+            "mutating": route.mutating if route else False,
+        }
+        if reply.drop:
+            entry["lost"] = True
+        self.world.put("cloud", "requests", counter)
+        self.world.put("request", f"{number:012d}", entry)
+        self.world.drop("request", f"{number - REQUESTS_KEPT:012d}")
+
+
+def _resource(call: Call) -> str:
+    """The name of what the call is about: the ids in its path, and for a creation the id it brings."""
+    parts = [value for name, value in call.params.items() if name != "upload"]
+    brought = call.query.get("nodeId") or call.query.get("name") or ""
+    return "/".join([*parts, brought] if brought else parts)
+
+
+def _strike(scene: Scene, key: str, fault: Document, name: str) -> None:
+    """Have a machine fault hit its target; without one it stays unfired and waits."""
+    machine = strikes.target(scene, str(fault["on"].get("machine", "*")), name)
+    if machine is None:
+        return
+    script.fire(scene.world, key, scene.now)
+    strikes.strike(scene, machine, fault["do"])
+
+
+def _reached(scene: Scene, notice: LogLine) -> None:
+    armed = script.armed_step(scene.world)
+    machine = scene.world.get("machine", notice.id)
+    if armed is None or machine is None or not machine["running"] or armed[0] != notice.fault_index:
+        return
+    if notice.step < int(armed[1]["on"]["step"]):
+        return
+    script.fire(scene.world, f"{armed[0]:06d}", scene.now)
+    strikes.strike(scene, machine, armed[1]["do"])
+    strikes.tell_watchers(scene)
+
+
+def _crashed(scene: Scene, notice: Crashed) -> None:
+    """A machine that died by itself boots again; one that keeps dying is left alone, unreachable."""
+    machine = scene.world.get("machine", notice.id)
+    if machine is None or not machine["running"]:
+        return
+    crashes = 1 if machine.get("booted") else int(machine.get("crashes", 0)) + 1
+    machine.update(crashes=crashes, booted=False)
+    scene.world.put("machine", notice.id, machine)
+    if crashes <= MAX_CRASHES:
+        scene.later(0.5 * scene.profile.scale, "machine.boot", machine=notice.id)

@@ -1,0 +1,210 @@
+"""Every way the services say no: one table of codes, reasons and texts, and the shape each service wraps them in.
+
+Texts marked `recorded` are verbatim from the real services (facts: google-cloud.md 2.4, 3.3, 4.3, 4.5, 4.6, 5.8); the
+others follow the generic texts of their service. No code outside this table invents an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuops.localcloud.core.wire import Reply, json_reply
+
+STATUSES: Mapping[int, str] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+"""Canonical status by HTTP code, where a refusal names none (google/rpc/code.proto)."""
+
+LEGACY_REASONS: Mapping[int, str] = {
+    400: "invalid",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    409: "conflict",
+    412: "conditionNotMet",
+    416: "requestedRangeNotSatisfiable",
+    429: "rateLimitExceeded",
+    500: "backendError",
+    503: "backendError",
+}
+"""Legacy JSON reason by HTTP code, where a refusal names none (google-cloud.md 3.3.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """One row: HTTP code, canonical status (One Platform), reason (legacy JSON) and text."""
+
+    http: int
+    status: str
+    reason: str
+    text: str
+
+
+TABLE: Mapping[str, Wording] = {
+    # TPU (One Platform)
+    "tpu.exists": Wording(409, "ALREADY_EXISTS", "", "Resource '{name}' already exists"),
+    "tpu.absent": Wording(404, "NOT_FOUND", "", "Resource '{name}' was not found"),
+    "tpu.argument": Wording(400, "INVALID_ARGUMENT", "", "Cloud TPU received a bad request. {problem} {eid}"),
+    "tpu.type": Wording(  # recorded
+        400,
+        "INVALID_ARGUMENT",
+        "",
+        "Cloud TPU received a bad request. The requested accelerator configuration for accelerator type,"
+        ' "{type}", could not be found in the zonal accelerator configurations for "{zone}".; the accelerator {type}'
+        " was not found in zone {zone} {eid}",
+    ),
+    "tpu.zone": Wording(  # recorded
+        400,
+        "INVALID_ARGUMENT",
+        "",
+        'Cloud TPU received a bad request. The requested zone "{zone}" is not supported. {eid}',
+    ),
+    "tpu.location": Wording(  # recorded, with ErrorInfo LOCATION_POLICY_VIOLATED
+        403, "PERMISSION_DENIED", "", "Permission denied on 'locations/{zone}' (or it may not exist)."
+    ),
+    "tpu.state": Wording(  # recorded for update in PREEMPTED
+        400,
+        "INVALID_ARGUMENT",
+        "",
+        "Cloud TPU received a bad request. {verb} is not supported while in state {state} {eid}",
+    ),
+    "tpu.stop-shape": Wording(
+        400,
+        "FAILED_PRECONDITION",
+        "",
+        "Cloud TPU received a bad request. stop is only available with single on-demand TPU nodes; {why} {eid}",
+    ),
+    "tpu.busy": Wording(409, "ABORTED", "", "Another operation is in progress on '{name}': {operation}"),
+    "tpu.quota": Wording(  # recorded, with QuotaFailure
+        429,
+        "RESOURCE_EXHAUSTED",
+        "",
+        "Quota limit '{metric}' has been exceeded. Limit: {limit} in zone {zone}.",
+    ),
+    # Compute (legacy JSON)
+    "compute.exists": Wording(409, "", "alreadyExists", "The resource '{name}' already exists"),  # recorded
+    "compute.absent": Wording(404, "", "notFound", "The resource '{name}' was not found"),
+    "compute.required": Wording(400, "", "required", "Required field '{field}' not specified"),
+    "compute.invalid": Wording(400, "", "invalid", "Invalid value for field '{field}': '{value}'. {problem}"),
+    "compute.stale": Wording(
+        412, "", "conditionNotMet", "{what} fingerprint either invalid or resource labels have changed"
+    ),
+    "compute.not-ready": Wording(400, "", "resourceNotReady", "The resource '{name}' is not ready"),
+    "compute.no-guest": Wording(404, "", "notFound", "The resource '{name}' of type 'Guest Attribute' was not found."),
+    # Storage (legacy JSON)
+    "storage.no-bucket": Wording(404, "", "notFound", "The specified bucket does not exist."),
+    "storage.no-object": Wording(404, "", "notFound", "No such object: {bucket}/{object}"),
+    "storage.owned": Wording(  # recorded
+        409,
+        "",
+        "conflict",
+        "Your previous request to create the named bucket succeeded and you already own it.",
+    ),
+    "storage.taken": Wording(  # recorded
+        409,
+        "",
+        "conflict",
+        "The requested bucket name is not available. The bucket namespace is shared by all users of the system."
+        " Please select a different name and try again.",
+    ),
+    "storage.not-empty": Wording(409, "", "conflict", "The bucket you tried to delete is not empty."),
+    "storage.condition": Wording(  # recorded
+        412, "", "conditionNotMet", "At least one of the pre-conditions you specified did not hold."
+    ),
+    "storage.unchanged": Wording(304, "", "notModified", ""),
+    "storage.range": Wording(416, "", "requestedRangeNotSatisfiable", "Request range not satisfiable"),
+    "storage.invalid": Wording(400, "", "invalid", "{problem}"),
+    "storage.required": Wording(400, "", "required", "Required parameter: {field}"),
+    "storage.rate": Wording(  # recorded
+        429,
+        "",
+        "rateLimitExceeded",
+        "The object {bucket}/{object} exceeded the rate limit for object mutation operations (create, update, and"
+        " delete). Please reduce your request rate. See https://cloud.google.com/storage/docs/gcs429.",
+    ),
+    "storage.hash": Wording(
+        400, "", "invalid", 'Provided {kind} hash "{given}" doesn\'t match calculated {kind} hash "{found}".'
+    ),
+    "storage.no-upload": Wording(404, "", "notFound", "The upload session does not exist."),
+    # Any service
+    "no-method": Wording(404, "NOT_FOUND", "notFound", "Method not found: {verb} {path}"),
+    "bad-json": Wording(400, "INVALID_ARGUMENT", "parseError", "Invalid JSON payload received. {problem}"),
+    # Identity (OAuth)
+    "oauth.grant": Wording(400, "unsupported_grant_type", "", "Invalid grant_type: {grant}"),
+    "oauth.token": Wording(400, "invalid_token", "", "Invalid Value"),
+}
+
+
+@dataclass(slots=True)
+class Refusal(Exception):
+    """A call answered with no. `details` are google.rpc details, carried by One Platform shapes only."""
+
+    http: int
+    status: str
+    reason: str
+    message: str
+    details: tuple[Mapping[str, Any], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refuse(row: str, details: tuple[Mapping[str, Any], ...] = (), **words: object) -> Refusal:
+    """The refusal of one row of the table, to be raised."""
+    wording = TABLE[row]
+    return Refusal(wording.http, wording.status, wording.reason, wording.text.format(**words), details)
+
+
+def scripted(error: Mapping[str, Any]) -> Refusal:
+    """The refusal a fault script asks for: `http`, `message`, and optionally `status`, `reason`, `details`."""
+    http = int(error.get("http", 503))
+    status = str(error.get("status", STATUSES.get(http, "UNKNOWN")))
+    details = tuple(error.get("details", ()))
+    if error.get("reason") and not details:
+        info = {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": error["reason"],
+            "domain": "googleapis.com",
+        }
+        details = (info,)
+    return Refusal(http, status, str(error.get("reason", "")), str(error.get("message", status)), details)
+
+
+def error_reply(service: str, refusal: Refusal) -> Reply:
+    """The refusal in the shape of its service."""
+    if refusal.http == 304:
+        return Reply(304, dict(refusal.headers))
+    if service == "identity":
+        return json_reply({"error": refusal.status, "error_description": refusal.message}, refusal.http)
+    shape = _one_platform if service == "tpu" else _legacy
+    return json_reply({"error": shape(refusal)}, refusal.http, refusal.headers)
+
+
+def _one_platform(refusal: Refusal) -> dict[str, Any]:
+    error: dict[str, Any] = {
+        "code": refusal.http,
+        "message": refusal.message,
+        "status": refusal.status or STATUSES.get(refusal.http, "UNKNOWN"),
+    }
+    if refusal.details:
+        error["details"] = [dict(detail) for detail in refusal.details]
+    return error
+
+
+def _legacy(refusal: Refusal) -> dict[str, Any]:
+    reason = refusal.reason or LEGACY_REASONS.get(refusal.http, "backendError")
+    item = {"message": refusal.message, "domain": "global", "reason": reason}
+    error: dict[str, Any] = {"code": refusal.http, "message": refusal.message, "errors": [item]}
+    if refusal.details:
+        error["details"] = [dict(detail) for detail in refusal.details]
+    return error

@@ -1,0 +1,148 @@
+"""Fault scripts: an ordered list, each fault firing once, and what has fired so far.
+
+A fault waits for a method call, a training step or a time; this module says which one is due. What a fault does is
+carried out in core.py (calls) and strikes.py (machines). The state lives in the world, so that a restart fires nothing
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tpuops.localcloud.core.draw import fingerprint
+from tpuops.localcloud.core.world import Document, World
+
+KIND = "fault"
+TRIGGERS = frozenset({"method", "step", "after_s"})
+CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
+CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s"})
+MACHINE_DEEDS = frozenset({"kill", "device_fault", "ssh_drop", "preempt"})
+DEFAULT_PROGRESS = {"file": "**/train.log", "pattern": r"step=(\d+)"}
+
+
+class BadScript(ValueError):
+    """The script says something that no fault can mean; the text names the fault by its number, from 1."""
+
+
+def load(world: World, script: Any, now: float) -> None:
+    """Append a script (a list, or an object with `faults` and `progress`) to what is loaded. Raises BadScript."""
+    faults, progress = _parts(script)
+    start = world.count(KIND)
+    for number, fault in enumerate(faults):
+        problem = _problem(fault)
+        if problem:
+            raise BadScript(f"fault {number + 1}: {problem}")
+    if progress is not None:
+        world.put("cloud", "progress", {**DEFAULT_PROGRESS, **progress})
+    for number, fault in enumerate(faults):
+        state = {"on": fault["on"], "do": fault["do"], "seen": 0, "loaded_at": now, "fired_at": None}
+        world.put(KIND, f"{start + number:06d}", state)
+
+
+def load_once(world: World, script: Any, now: float) -> None:
+    """Load a script unless the same one was loaded this way before: a restart of the program fires nothing twice."""
+    mark = {"loaded": fingerprint(script)}
+    if world.get("cloud", "script") != mark:
+        load(world, script, now)
+        world.put("cloud", "script", mark)
+
+
+def shown(world: World) -> list[Document]:
+    """Every fault with the time it fired, or None."""
+    return [{"on": fault["on"], "do": fault["do"], "fired_at": fault["fired_at"]} for _, fault in world.items(KIND)]
+
+
+def at_call(world: World, method: str, resource: str) -> tuple[str, Document] | None:
+    """Count a call and give the first unfired fault that waits for it."""
+    chosen = None
+    for key, fault in world.items(KIND):
+        on = fault["on"]
+        if fault["fired_at"] is not None or not fnmatchcase(method, str(on.get("method", ""))):
+            continue
+        if not fnmatchcase(resource, str(on.get("resource", "*"))):
+            continue
+        fault["seen"] += 1
+        world.put(KIND, key, fault)
+        if chosen is None and fault["seen"] >= int(on.get("nth", 1)):
+            chosen = (key, fault)
+    return chosen
+
+
+def armed_step(world: World) -> tuple[int, Document] | None:
+    """The step fault that is next in order, with its index: later ones wait for it."""
+    for key, fault in world.items(KIND):
+        if fault["fired_at"] is None and "step" in fault["on"]:
+            return int(key), fault
+    return None
+
+
+def timed(world: World, now: float) -> list[tuple[str, Document]]:
+    """The unfired faults whose time has come."""
+    return [(key, fault) for key, fault in world.items(KIND) if _due(fault) is not None and (_due(fault) or 0) <= now]
+
+
+def next_time(world: World, now: float) -> float | None:
+    """When the next timed fault comes due, after `now`."""
+    times = [at for at in (_due(fault) for _, fault in world.items(KIND)) if at is not None and at > now]
+    return min(times, default=None)
+
+
+def fire(world: World, key: str, now: float) -> None:
+    """Note that it fired."""
+    fault = world.get(KIND, key)
+    assert fault is not None
+    world.put(KIND, key, {**fault, "fired_at": now})
+
+
+def watch_order(world: World) -> Document | None:
+    """What machines must look out for, or None where no step fault is pending."""
+    armed = armed_step(world)
+    if armed is None:
+        return None
+    index, fault = armed
+    progress = world.get("cloud", "progress") or DEFAULT_PROGRESS
+    return {"order": "watch", "fault_index": index, "step": int(fault["on"]["step"]), **progress}
+
+
+def matches(machine: Mapping[str, Any], pattern: str) -> bool:
+    """Whether a machine is meant by a fault's `machine` pattern: by its id or the name of its node or instance."""
+    return fnmatchcase(machine["id"], pattern) or fnmatchcase(machine["name"], pattern)
+
+
+def _due(fault: Document) -> float | None:
+    if fault["fired_at"] is not None or "after_s" not in fault["on"]:
+        return None
+    return float(fault["loaded_at"]) + float(fault["on"]["after_s"])
+
+
+def _parts(script: Any) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
+    if isinstance(script, Mapping):
+        progress = script.get("progress")
+        faults = script.get("faults", [])
+        if set(script) - {"progress", "faults"} or not isinstance(faults, list):
+            raise BadScript("a script is a list of faults, or an object with `progress` and `faults`")
+        if progress is not None and (not isinstance(progress, Mapping) or set(progress) - {"file", "pattern"}):
+            raise BadScript("progress: has `file` and `pattern`")
+        return faults, progress
+    if not isinstance(script, list):
+        raise BadScript("a script is a list of faults, or an object with `progress` and `faults`")
+    return script, None
+
+
+def _problem(fault: Any) -> str:
+    if not isinstance(fault, Mapping) or set(fault) != {"on", "do"}:
+        return "has exactly `on` and `do`"
+    on, deed = fault["on"], fault["do"]
+    if not isinstance(on, Mapping) or not isinstance(deed, Mapping):
+        return "`on` and `do` are objects"
+    if set(on) - CONDITIONS:
+        return f"`on` knows no {sorted(set(on) - CONDITIONS)}"
+    if len(TRIGGERS & set(on)) != 1:
+        return f"`on` has exactly one of {sorted(TRIGGERS)}"
+    if len(deed) != 1 or not set(deed) <= CALL_DEEDS | MACHINE_DEEDS:
+        return f"`do` has exactly one of {sorted(CALL_DEEDS | MACHINE_DEEDS)}"
+    if set(deed) <= CALL_DEEDS and "method" not in on:
+        return f"`{next(iter(deed))}` happens to a call: `on` needs `method`"
+    return ""

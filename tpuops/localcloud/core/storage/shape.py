@@ -1,0 +1,177 @@
+"""Bucket and object documents as the API shows them: hashes, generations, links. Changes nothing but counters."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import google_crc32c
+
+from tpuops.localcloud.core.draw import project_number, short_timestamp
+from tpuops.localcloud.core.scene import Scene
+from tpuops.localcloud.core.wire import LINK
+from tpuops.localcloud.core.world import Document
+
+BUCKET_NAME = re.compile(r"^[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]$")
+DUAL_REGIONS = frozenset({"NAM4", "EUR4", "EUR5", "EUR7", "EUR8", "ASIA1"})
+MULTI_REGIONS = frozenset({"US", "EU", "ASIA"})
+BUCKET_FIELDS = (
+    "labels",
+    "lifecycle",
+    "versioning",
+    "softDeletePolicy",
+    "iamConfiguration",
+    "storageClass",
+    "customPlacementConfig",
+    "retentionPolicy",
+    "autoclass",
+    "hierarchicalNamespace",
+    "website",
+    "cors",
+    "defaultEventBasedHold",
+    "billing",
+    "encryption",
+    "logging",
+    "rpo",
+)
+OBJECT_FIELDS = (
+    "contentType",
+    "cacheControl",
+    "contentDisposition",
+    "contentEncoding",
+    "contentLanguage",
+    "metadata",
+    "storageClass",
+    "customTime",
+    "temporaryHold",
+    "eventBasedHold",
+)
+SOFT_DELETE_S = 7 * 24 * 3600
+"""Soft delete is on for new buckets unless they say otherwise (google-cloud.md 4.7)."""
+
+
+def new_generation(scene: Scene) -> int:
+    """A generation: microseconds of the epoch, never given twice, always rising."""
+    last = scene.world.get("cloud", "generation") or {"last": 0}
+    last["last"] = max(int(scene.now * 1_000_000), last["last"] + 1)
+    scene.world.put("cloud", "generation", last)
+    return int(last["last"])
+
+
+def etag(generation: object, metageneration: object) -> str:
+    """An entity tag that changes with data and metadata."""
+    return base64.b64encode(hashlib.sha256(f"{generation}/{metageneration}".encode()).digest()[:9]).decode()
+
+
+def hashes(data: bytes) -> dict[str, str]:
+    """The two hashes that the service computes, in base64."""
+    crc = google_crc32c.value(data).to_bytes(4, "big")
+    md5 = hashlib.md5(data, usedforsecurity=False).digest()
+    return {"crc32c": base64.b64encode(crc).decode(), "md5Hash": base64.b64encode(md5).decode()}
+
+
+def bucket(scene: Scene, project: str, body: Mapping[str, Any]) -> Document:
+    """A new bucket."""
+    location = str(body.get("location") or "US").upper()
+    at = short_timestamp(scene.now)
+    shown: Document = {
+        "kind": "storage#bucket",
+        "id": body["name"],
+        "name": body["name"],
+        "selfLink": f"{LINK}storage/v1/b/{body['name']}",
+        "projectNumber": project_number(project),
+        "location": location,
+        "locationType": location_type(location, body),
+        "storageClass": "STANDARD",
+        "generation": str(new_generation(scene)),
+        "metageneration": "1",
+        "timeCreated": at,
+        "updated": at,
+        "softDeletePolicy": {"retentionDurationSeconds": str(SOFT_DELETE_S), "effectiveTime": at},
+        "iamConfiguration": {
+            "uniformBucketLevelAccess": {"enabled": False},
+            "publicAccessPrevention": "inherited",
+        },
+    }
+    shown.update({field: body[field] for field in BUCKET_FIELDS if body.get(field) is not None})
+    shown["iamConfiguration"] = _access(shown["iamConfiguration"])
+    shown["softDeletePolicy"] = _texts(shown["softDeletePolicy"])
+    return {**shown, "etag": etag(shown["generation"], "1")}
+
+
+def location_type(location: str, body: Mapping[str, Any]) -> str:
+    """Region, dual-region or multi-region."""
+    if location in DUAL_REGIONS or body.get("customPlacementConfig"):
+        return "dual-region"
+    return "multi-region" if location in MULTI_REGIONS else "region"
+
+
+def object_document(scene: Scene, names: tuple[str, str], data: bytes, given: Mapping[str, Any]) -> Document:
+    """A new generation of the object (bucket, name), with the metadata given."""
+    bucket_name, name = names
+    generation = str(new_generation(scene))
+    at = short_timestamp(scene.now)
+    path = f"b/{bucket_name}/o/{quote(name, safe='')}"
+    shown: Document = {
+        "kind": "storage#object",
+        "id": f"{bucket_name}/{name}/{generation}",
+        "selfLink": f"{LINK}storage/v1/{path}",
+        "mediaLink": f"{LINK}download/storage/v1/{path}?generation={generation}&alt=media",
+        "name": name,
+        "bucket": bucket_name,
+        "generation": generation,
+        "metageneration": "1",
+        "contentType": "application/octet-stream",
+        "storageClass": "STANDARD",
+        "size": str(len(data)),
+        **hashes(data),
+        "etag": etag(generation, 1),
+        "timeCreated": at,
+        "updated": at,
+        "timeStorageClassUpdated": at,
+        "timeFinalized": at,
+    }
+    shown.update({field: given[field] for field in OBJECT_FIELDS if given.get(field) is not None})
+    return shown
+
+
+def touched(scene: Scene, shown: Mapping[str, Any], changes: Mapping[str, Any], fields: tuple[str, ...]) -> Document:
+    """The document with changed metadata: null deletes, maps merge, the metageneration rises."""
+    document = dict(shown)
+    for field in fields:
+        if field not in changes:
+            continue
+        merged = _merged(document.get(field), changes[field])
+        document.pop(field, None)
+        if merged is not None:
+            document[field] = merged
+    document["metageneration"] = str(int(shown["metageneration"]) + 1)
+    document["updated"] = short_timestamp(scene.now)
+    document["etag"] = etag(document["generation"], document["metageneration"])
+    return document
+
+
+def _merged(before: Any, change: Any) -> Any:
+    if not isinstance(change, Mapping) or not isinstance(before, Mapping):
+        return change
+    merged = {**before, **change}
+    return {key: _merged(before.get(key), value) for key, value in merged.items() if value is not None}
+
+
+def _access(configuration: Mapping[str, Any]) -> Document:
+    uniform = configuration.get("uniformBucketLevelAccess") or configuration.get("bucketPolicyOnly") or {}
+    prevention = configuration.get("publicAccessPrevention") or "inherited"
+    return {
+        "bucketPolicyOnly": {"enabled": bool(uniform.get("enabled"))},
+        "uniformBucketLevelAccess": {"enabled": bool(uniform.get("enabled"))},
+        "publicAccessPrevention": prevention,
+    }
+
+
+def _texts(policy: Mapping[str, Any]) -> Document:
+    """The policy with its 64-bit numbers as strings, as the JSON API writes them."""
+    return {key: str(value) if isinstance(value, int) else value for key, value in policy.items()}

@@ -1,0 +1,166 @@
+"""Nodes: the methods that clients call. Each one checks, changes the node's state and admits an operation.
+
+Which verb is allowed in which state is data (`ALLOWED`); what an operation does when it ends is in transitions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpuops.facts import catalogue
+from tpuops.localcloud.core import machines
+from tpuops.localcloud.core.paging import page, page_size
+from tpuops.localcloud.core.refusals import refuse
+from tpuops.localcloud.core.scene import Answer, Call
+from tpuops.localcloud.core.tpu import operations, quota, shape
+from tpuops.localcloud.core.tpu.places import known_zone
+from tpuops.localcloud.core.world import Document
+
+KIND = "tpu.node"
+
+ALLOWED: Mapping[str, frozenset[str]] = {
+    # Facts: google-cloud.md 2.2; the cells it marks [I] are the careful reading. Deletion is allowed in every state.
+    "stop": frozenset({"READY"}),
+    "start": frozenset({"STOPPED"}),
+    "update": frozenset({"READY", "STOPPED"}),
+}
+PATCHABLE = {"description": "description", "labels": "labels", "metadata": "metadata", "tags": "tags"}
+
+
+def create(call: Call) -> Answer:
+    """POST .../nodes?nodeId=N."""
+    body = call.body()
+    node_id = call.query.get("nodeId") or call.query.get("node_id") or ""
+    labels = body.get("labels") or {}
+    shape.check_names(call, node_id, labels)
+    accelerator = shape.accelerator_of(call, call.params["zone"], body)
+    if not body.get("runtimeVersion"):
+        raise shape.bad(call, "runtime_version must be specified.")
+    name = f"projects/{call.params['project']}/locations/{call.params['zone']}/nodes/{node_id}"
+    if call.world.get(KIND, name) is not None:
+        raise refuse("tpu.exists", name=name)
+    quota.check(call, accelerator, shape.is_spot(body))
+    shown = shape.document(call, name, accelerator, body)
+    call.world.put(KIND, name, {"shown": shown, "machines": [], "busy": ""})
+    return _admit(call, "create", name)
+
+
+def get(call: Call) -> Answer:
+    """GET .../nodes/N."""
+    known_zone(call)
+    shown: Document = _existing(call)["shown"]
+    return shown
+
+
+def listing(call: Call) -> Answer:
+    """GET .../nodes; the zone `-` means all zones."""
+    project, zone = call.params["project"], call.params["zone"]
+    prefix = f"projects/{project}/locations/"
+    if zone != "-":
+        prefix += f"{known_zone(call)}/nodes/"
+    size = page_size(call.query.get("pageSize", ""), 1000)
+    chosen, token = page(call.world.items(KIND, prefix), size, call.query.get("pageToken", ""))
+    reply: Document = {"nodes": [node["shown"] for _, node in chosen]} if chosen else {}
+    return {**reply, "nextPageToken": token} if token else reply
+
+
+def delete(call: Call) -> Answer:
+    """DELETE .../nodes/N: allowed in every state; machines die at once, the name stays taken until it is done."""
+    node = _existing(call)
+    name = node["shown"]["name"]
+    if node["shown"]["state"] == "DELETING":
+        return call.world.get(operations.KIND, node["busy"]) or {"name": node["busy"]}
+    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update"):
+        for timer in call.scene.cancel(action, node=name):
+            operations.fail(call.scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
+    before = node["shown"]["state"]
+    if not call.failure:
+        machines.halt(call.scene, node["machines"])
+    return _admit(call, "delete", name, state="DELETING", before=before)
+
+
+def stop(call: Call) -> Answer:
+    """POST .../nodes/N:stop: single on-demand nodes only (google-cloud.md 1.4)."""
+    node = _existing(call)
+    _check_state(call, node, "stop")
+    why = _unstoppable(node["shown"])
+    if why:
+        raise refuse("tpu.stop-shape", why=why, eid=call.scene.draw.eid())
+    if not call.failure:
+        machines.halt(call.scene, node["machines"])
+    return _admit(call, "stop", node["shown"]["name"], state="STOPPING")
+
+
+def start(call: Call) -> Answer:
+    """POST .../nodes/N:start: a stopped node's capacity may be gone, which shows late."""
+    node = _existing(call)
+    _check_state(call, node, "start")
+    return _admit(call, "start", node["shown"]["name"], state="STARTING")
+
+
+def patch(call: Call) -> Answer:
+    """PATCH .../nodes/N?updateMask=...: whole maps are replaced; output-only fields in the body are ignored."""
+    node = _existing(call)
+    if node["busy"]:
+        raise refuse("tpu.busy", name=node["shown"]["name"], operation=node["busy"])
+    _check_state(call, node, "update")
+    body = call.body()
+    mask = [field.strip() for field in call.query.get("updateMask", "").split(",") if field.strip()]
+    unknown = [field for field in mask if field not in PATCHABLE]
+    if unknown or not mask:
+        raise shape.bad(call, f"update_mask {','.join(unknown) or '(empty)'} is not supported.")
+    shape.check_names(call, call.params["node"], body.get("labels", {}) if "labels" in mask else {})
+    changes = {PATCHABLE[field]: body.get(PATCHABLE[field]) for field in mask}
+    return _admit(call, "update", node["shown"]["name"], changes=changes)
+
+
+def get_guest_attributes(call: Call) -> Answer:
+    """POST .../nodes/N:getGuestAttributes: one entry a worker; `workerIds: [""]` means all (google-cloud.md 2.8)."""
+    node = _existing(call)
+    body = call.body()
+    query_path = str(body.get("queryPath") or "")
+    wanted = {str(worker) for worker in body.get("workerIds") or []} - {""}
+    entries = []
+    for index, machine_id in enumerate(node["machines"]):
+        machine = call.world.get("machine", machine_id)
+        if machine is None or (wanted and str(index) not in wanted):
+            continue
+        items = machines.guest_items(machine, query_path)
+        entries.append({"queryPath": query_path, "queryValue": {"items": items} if items else {}})
+    return {"guestAttributes": entries} if entries else {}
+
+
+def _existing(call: Call) -> Document:
+    name = f"projects/{call.params['project']}/locations/{call.params['zone']}/nodes/{call.params['node']}"
+    node = call.world.get(KIND, name)
+    if node is None:
+        raise refuse("tpu.absent", name=name)
+    return node
+
+
+def _check_state(call: Call, node: Mapping[str, Any], verb: str) -> None:
+    state = node["shown"]["state"]
+    if state not in ALLOWED[verb]:
+        raise refuse("tpu.state", verb=verb, state=state, eid=call.scene.draw.eid())
+
+
+def _unstoppable(shown: Mapping[str, Any]) -> str:
+    known = catalogue.accelerator(shown["acceleratorType"])
+    if shape.is_spot(shown):
+        return "the node is spot or preemptible."
+    if shown.get("queuedResource"):
+        return "the node belongs to a queued resource."
+    return "" if known is None or known.stop_start else f"the node has {known.workers} workers."
+
+
+def _admit(call: Call, verb: str, name: str, state: str = "", **facts: Any) -> Answer:
+    operation = operations.begin(call, verb, name, **facts)
+    node = call.world.get(KIND, name)
+    assert node is not None
+    if state:
+        node["shown"]["state"] = state
+        node["shown"].pop("health", None)
+    node["busy"] = operation["name"]
+    call.world.put(KIND, name, node)
+    return operation

@@ -1,0 +1,50 @@
+"""Quota, apart from capacity: refused at admission, by number of cores or chips in a zone.
+
+Only where the profile sets one. Nodes count until they are gone, preempted ones too (facts: google-cloud.md 2.2, 2.5).
+"""
+
+from __future__ import annotations
+
+from tpuops.facts import catalogue
+from tpuops.facts.catalogue import Accelerator
+from tpuops.localcloud.core.draw import project_number
+from tpuops.localcloud.core.refusals import refuse
+from tpuops.localcloud.core.scene import Call
+from tpuops.localcloud.core.tpu import shape
+
+METRICS = {
+    "v2": "TPUV2s{spot}PodPerProjectPerZoneForTPUAPI",
+    "v3": "TPUV3s{spot}PodPerProjectPerZoneForTPUAPI",
+    "v4": "TPUV4s{spot}PodPerProjectPerZoneForTPUAPI",
+    "v5e": "TPUV5s{spot}LitepodPerProjectPerZoneForTPUAPI",
+    "v5p": "TPUV5s{spot}PPerProjectPerZoneForTPUAPI",
+    "v6e": "TPUV6E{spot}PerProjectPerZoneForTPUAPI",
+}
+"""Metric names as seen for v2, v4, v5e and v6e; those of v3 and v5p are formed alike (google-cloud.md 2.5)."""
+
+
+def units(accelerator: Accelerator) -> int:
+    """What one slice takes: cores up to v5p, chips for v5e and v6e."""
+    return accelerator.chips if accelerator.generation in {"v5e", "v6e"} else accelerator.cores
+
+
+def check(call: Call, accelerator: Accelerator, spot: bool) -> None:
+    """Raise the recorded quota refusal where the zone's quota of this generation would be exceeded."""
+    limit = call.scene.profile.quotas.get(accelerator.generation)
+    if limit is None:
+        return
+    project, zone = call.params["project"], call.params["zone"]
+    used = 0
+    for _, node in call.world.items("tpu.node", f"projects/{project}/locations/{zone}/nodes/"):
+        other = catalogue.accelerator(node["shown"]["acceleratorType"])
+        if other and other.generation == accelerator.generation and shape.is_spot(node["shown"]) == spot:
+            used += units(other)
+    if used + units(accelerator) <= limit:
+        return
+    metric = METRICS[accelerator.generation].format(spot="Preemptible" if spot else "")
+    violation = {
+        "subject": f"project:{project_number(project)}",
+        "description": f"Quota '{metric}' exhausted. Limit {limit} in zone {zone}",
+    }
+    detail = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
+    raise refuse("tpu.quota", (detail,), metric=metric, limit=limit, zone=zone)
