@@ -7,7 +7,9 @@ knows nothing of Google's API and decides nothing: who may exist is the core's b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,7 @@ class Machines:
         self, state: Path, base_url: str, ssh_port: int, on_notice: Callable[[Notice], None], key_delay_s: float = 0.0
     ) -> None:
         self._folder = state.absolute() / "machines"
-        self._hidden = (Path.home(), state)
+        self._hidden = (*_homes(), state)
         self._base_url = base_url
         self._ssh_port = ssh_port
         self._on_notice = on_notice
@@ -130,6 +132,13 @@ class Machines:
     def _crashed(self, id: str, reason: str) -> None:
         self._running.pop(id, None)
         self._on_notice(Crashed(id, reason))
+
+
+def _homes() -> tuple[Path, ...]:
+    """The user's home folder by the environment, and by the user database where that knows one."""
+    with contextlib.suppress(KeyError):
+        return Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)
+    return (Path.home(),)
 
 
 def _program(interpreter: Interpreter) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .accounts import Accounts, keys_of
-from .confine import confine
+from .confine import confine, slim
 from .orders import Machine, Orders
 from .scripts import run_script
 from .sessions import Sessions, user_environment
@@ -62,6 +62,7 @@ async def _live(voice: BinaryIO, about: dict[str, Any]) -> None:
     shown = " ".join(key.export_public_key().decode().split()[:2])
     about["boot_s"] = _age_s()
     say({"notice": "booted", "host_keys": [shown], "agent": about})
+    slim()
     starting = asyncio.create_task(run_script("startup-script", machine.metadata, root))
     await _obey(ears, orders, say)
     starting.cancel()

@@ -8,7 +8,9 @@ Nothing here can be undone by the processes started later. Numbers are those of 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import platform
 import resource
@@ -22,7 +24,8 @@ _ABI_WITH_SCOPES = 6
 _JOIN_SESSION_KEYRING = 1
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _SET_DUMPABLE = 4
-_MOST_PROCESSES = 16384
+_MOST_PROCESSES = 16384  # the kernel does not hold the host's own root to it
+_LARGEST_FILE = 64 << 30  # a log that runs away fills no common disk
 
 
 def confine() -> int:
@@ -30,9 +33,18 @@ def confine() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NPROC, _MOST_PROCESSES)
+    _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE)
     _forget_keyring(libc)
     libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)  # nobody in the machine reads or steers the process that talks to the cloud
     return _landlock(libc)
+
+
+def slim() -> None:
+    """Give the memory that only the imports needed back to the host."""
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(AttributeError):  # a libc without it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _lower(limit: int, value: int) -> None:

@@ -47,6 +47,7 @@ class Sshd:
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
+        self._back_at = 0.0
         self._options: asyncssh.SSHServerConnectionOptions | None = None
 
     async def start(self) -> None:
@@ -61,23 +62,28 @@ class Sshd:
         self._accepting = asyncio.create_task(self._accept())
 
     async def drop(self, for_s: float) -> int:
-        """Abort every connection, refuse new ones for that many seconds; the number of connections aborted."""
+        """Abort every connection, refuse new ones for that many seconds; the number of connections aborted.
+
+        Drops that overlap last until the later end.
+        """
+        self._back_at = max(self._back_at, asyncio.get_running_loop().time() + for_s)
         if self._accepting is not None:
             self._accepting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._accepting
-        self._listener.shutdown(socket.SHUT_RD)  # Linux: stops listening, keeps the port; connects are refused
+            self._accepting = None
+            self._listener.shutdown(socket.SHUT_RD)  # Linux: stops listening, keeps the port; connects are refused
+            self._keep(asyncio.create_task(self._return()))
         dropped = list(self._connections)
         for connection in dropped:
             _reset(connection)
-        self._keep(asyncio.create_task(self._return_after(for_s)))
         return len(dropped)
 
-    async def _return_after(self, for_s: float) -> None:
-        await asyncio.sleep(for_s)
-        if self._accepting is None or self._accepting.done():
-            self._listener.listen(_BACKLOG)
-            self._accepting = asyncio.create_task(self._accept())
+    async def _return(self) -> None:
+        remaining_s = self._back_at - asyncio.get_running_loop().time()
+        if remaining_s > 0:
+            await asyncio.sleep(remaining_s)
+            return await self._return()  # another drop may have moved the end
+        self._listener.listen(_BACKLOG)
+        self._accepting = asyncio.create_task(self._accept())
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
