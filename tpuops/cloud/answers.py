@@ -95,18 +95,24 @@ def _error_of(body: bytes | str) -> Mapping[str, Any] | str:
 
 
 def _of_status(status: int, error: Mapping[str, Any], *, late: bool) -> Answer:
-    details = [detail for detail in error.get("details", ()) if isinstance(detail, Mapping)]
+    details = _mappings(error.get("details"))
     info = next((detail for detail in details if _kind(detail) == "ErrorInfo"), {})
-    legacy: Sequence[Mapping[str, Any]] = error.get("errors") or ({},)
+    legacy = next(iter(_mappings(error.get("errors"))), {})
+    metadata = info.get("metadata")
     return Answer(
         status=status,
-        text=str(error.get("message", "")) or f"HTTP {status}",
-        reason=str(info.get("reason") or legacy[0].get("reason") or ""),
-        name=str(error.get("status", "")),
+        text=str(error.get("message") or f"HTTP {status}"),
+        reason=str(info.get("reason") or legacy.get("reason") or ""),
+        name=str(error.get("status") or ""),
         late=late,
         quota=any(_kind(detail) == "QuotaFailure" for detail in details),
-        metadata={str(key): str(value) for key, value in info.get("metadata", {}).items()},
+        metadata={str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, Mapping) else {},
     )
+
+
+def _mappings(items: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; a proxy's own error page may be JSON of any shape."""
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list | tuple) else []
 
 
 def _kind(detail: Mapping[str, Any]) -> str:

@@ -36,4 +36,9 @@ async def repeatedly(ask: Callable[[], Awaitable[Result]], clock: Clock) -> Resu
         sleep=clock.sleep,
         reraise=True,
     )
-    return await retrying(ask)
+
+    async def once() -> Result:
+        # tenacity awaits coroutine functions only; a lambda that returns a coroutine would be handed back unawaited.
+        return await ask()
+
+    return await retrying(once)

@@ -73,11 +73,12 @@ class StorageService:
             return None
         # A proxy may drop the Date; then the object counts as fresh, since a lease taken too early does harm.
         now: datetime = self._said.date or found.updated
+        about = stat(found)  # before the download, which overwrites the blob's own fields with its headers
         try:
             data = found.download_as_bytes(if_generation_match=found.generation, **_ONCE)
         except (api.NotFound, api.PreconditionFailed):
             return self.read(bucket_name, name)  # somebody wrote in between; they cannot do so for ever (1/s an object)
-        return StoredObject(stat(found), data, now)
+        return StoredObject(about, data, now)
 
     def write(self, bucket_name: str, name: str, data: bytes, if_generation: int | None) -> ObjectStat:
         """objects.insert."""

@@ -108,13 +108,13 @@ def message(spec: NodeSpec) -> dict[str, Any]:
 
 def node(place: Place, found: Any) -> Node:
     """The Node that came, as our value."""
-    created = found.create_time
+    created, raw = found.create_time, type(found).pb(found)
     return Node(
         name=found.name.rpartition("/")[2],
         place=place,
         id=str(found.id),
-        state=_word(found.state),
-        health=_word(found.health),
+        state=_word(found.State, raw.state),
+        health=_word(found.Health, raw.health),
         accelerator=found.accelerator_type,
         runtime=found.runtime_version,
         spot=found.scheduling_config.spot or found.scheduling_config.preemptible,
@@ -129,9 +129,12 @@ def node(place: Place, found: Any) -> Node:
     )
 
 
-def _word(value: Any) -> str:
-    """An enum's name; a number that this library does not know yet stays visible."""
-    return str(getattr(value, "name", f"UNKNOWN_{value}"))
+def _word(words: Any, number: int) -> str:
+    """An enum's name; a number that this library does not know yet stays visible (google-cloud.md 2.2)."""
+    try:
+        return str(words(number).name)
+    except ValueError:
+        return f"UNKNOWN_{number}"
 
 
 def _operation(started: Any) -> str:

@@ -1,0 +1,179 @@
+"""The small parts around the clients: endpoints, confinement, login, retries, threads, and what importing costs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from google.auth import exceptions
+
+from tpuops.cloud.credentials import credentials, refusal
+from tpuops.cloud.endpoints import at, google, is_loopback
+from tpuops.cloud.retry import LONGEST_S, TRIES, repeatedly
+from tpuops.cloud.threads import in_thread
+from tpuops.errors import AccessError, Conflict, Transient
+
+
+class FastClock:
+    """Sleeping is instant and counted."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return sum(self.slept)
+
+    async def sleep(self, wait_s: float) -> None:
+        self.slept.append(wait_s)
+
+
+def test_local_endpoints_are_on_this_machine_only():
+    there = at("http://127.0.0.1:8080/k-abc/", 2222)
+    assert (there.tpu, there.anonymous, there.ssh_port) == ("http://127.0.0.1:8080/k-abc", True, 2222)
+    for url in ("https://tpu.googleapis.com", "http://127.0.0.1.example.org/", "http://10.0.0.1:80"):
+        with pytest.raises(ValueError, match="not on this machine"):
+            at(url, 22)
+    assert google().anonymous is False
+    assert google().ssh_port == 22
+
+
+@pytest.mark.parametrize(
+    ("host", "local"), [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("10.0.0.1", False), ("", False)]
+)
+def test_loopback_is_told_by_the_address(host, local):
+    assert is_loopback(host) is local
+
+
+PROBE = """
+import socket, sys
+from tpuops.cloud.confinement import confine
+from tpuops.cloud.endpoints import at, google
+from tpuops.errors import Refused
+confine(google())
+confine(at("http://127.0.0.1:1/k", 22)) if sys.argv[1] == "local" else None
+confine(at("http://127.0.0.1:1/k", 22)) if sys.argv[1] == "local" else None
+server = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(server.getsockname()).close()
+unix = socket.socketpair(); unix[0].send(b"x")
+for family, address in ((socket.AF_INET, ("192.0.2.1", 9)), (socket.AF_INET6, ("2001:db8::1", 9, 0, 0))):
+    for verb in ("connect", "sendto"):
+        kind = socket.SOCK_STREAM if verb == "connect" else socket.SOCK_DGRAM
+        probe = socket.socket(family, kind); probe.settimeout(0.05)
+        try:
+            probe.connect(address) if verb == "connect" else probe.sendto(b"x", address)
+            print("went out")
+        except Refused:
+            print("refused")
+        except OSError:
+            print("went out")
+"""
+
+
+@pytest.mark.parametrize(("where", "expected"), [("local", "refused"), ("google", "went out")])
+def test_with_local_endpoints_nothing_leaves_the_machine(where, expected):
+    done = subprocess.run([sys.executable, "-c", PROBE, where], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split("\n")[:-1] == [expected] * 4
+
+
+def test_importing_the_cloud_room_loads_no_client_library():
+    code = (
+        "import sys, tpuops.cloud, tpuops.cloud.client, tpuops.cloud.confinement, tpuops.cloud.endpoints\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('google', 'requests', 'grpc')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_local_endpoints_look_for_no_credentials(monkeypatch):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere.json")
+    assert type(credentials(at("http://127.0.0.1:1/k", 22))).__name__ == "AnonymousCredentials"
+
+
+def test_without_a_login_the_command_is_named(monkeypatch):
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(AccessError) as raised:
+        credentials(google())
+    assert raised.value.hint == "run `gcloud auth application-default login`"
+    assert raised.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "Reauthentication is needed. Please run `gcloud auth application-default login` to reauthenticate.",
+            "confirmed",
+        ),
+        ("invalid_grant: Bad Request", "expired or was revoked"),
+        ("Unable to acquire impersonated credentials", "may not act as"),
+        ("something else", "did not work"),
+    ],
+)
+def test_a_login_that_fails_says_what_to_do(text, says):
+    assert says in refusal(exceptions.RefreshError(text)).message
+
+
+async def test_only_passing_faults_are_repeated_within_tries_and_time():
+    clock, tries = FastClock(), 0
+
+    async def fail() -> None:
+        nonlocal tries
+        tries += 1
+        raise Transient("x")
+
+    with pytest.raises(Transient):
+        await repeatedly(fail, clock)
+    assert tries == TRIES
+    assert len(clock.slept) == TRIES - 1
+    assert sum(clock.slept) < LONGEST_S + 10
+
+    async def refuse() -> None:
+        nonlocal tries
+        tries += 1
+        raise Conflict("x")
+
+    tries = 0
+    with pytest.raises(Conflict):
+        await repeatedly(refuse, clock)
+    assert tries == 1
+
+
+async def test_repeating_stops_when_the_time_is_over_even_with_tries_left():
+    clock, tries = FastClock(), 0
+
+    async def slow() -> None:
+        nonlocal tries
+        tries += 1
+        clock.slept.append(LONGEST_S)
+        raise Transient("x")
+
+    with pytest.raises(Transient):
+        await repeatedly(slow, clock)
+    assert tries == 1
+
+
+async def test_a_cancelled_call_is_left_behind_at_once():
+    gate = threading.Event()
+    task = asyncio.create_task(in_thread(gate.wait))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "tpuops-cloud")
+    gate.set()
+
+
+async def test_what_a_thread_raises_arrives_as_it_is():
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await in_thread(fail)
