@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,8 +50,9 @@ def _checked(spec):
         spec["env"] = {**spec["env"], **(differs.get("env") or {})}
     else:
         spec["rehearsal"] = {}
-    if not spec["command"] or not all(isinstance(word, str) for word in spec["command"]):
-        raise places.Refused("usage", "the command is not a list of words")
+    for command in [spec["command"], *spec["setup"]]:
+        if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+            raise places.Refused("usage", "a command is not a list of words: %r" % (command,))
     spec["source"] = places.current_source()
     return spec
 
@@ -135,7 +137,8 @@ def _open_window(run_id, attempt):
 
 
 def _close_window():
-    _tmux("kill-session", "-t", "=" + places.SESSION)
+    if shutil.which("tmux"):
+        _tmux("kill-session", "-t", "=" + places.SESSION)
 
 
 def _launch(spec, folder):

@@ -1,0 +1,98 @@
+"""What explains a failure, and making the device free again."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.templates.machine import Here, until
+from tpuops import templates
+
+SOURCES = sorted(templates.folder("worker/agent").glob("*.py"))
+
+
+def test_each_text_is_bounded_and_what_cannot_be_read_is_said(here: Here) -> None:
+    logs = here.home / "tpu_logs"
+    logs.mkdir()
+    (logs / "tpu_driver.INFO").write_bytes(b"x" * 1_000_000 + b"the end")
+    here.env["TPU_LOG_DIR"] = str(logs)
+    here.env["PATH"] = "/nowhere"
+    texts = {name: base64.b64decode(data) for name, data in here.ask("evidence").items()}
+    assert {"kernel.txt", "devices.txt", "disk.txt", "memory.txt", "processes.txt"} <= set(texts)
+    assert texts["libtpu/tpu_driver.INFO"].endswith(b"the end")
+    assert all(len(data) <= 70_000 for data in texts.values())
+    assert b"could not be read" in texts["disk.txt"]
+
+
+def test_clear_is_refused_while_a_run_lives(here: Here) -> None:
+    here.start("import time; time.sleep(600)")
+    assert here.refused("clear")["kind"] == "busy"
+
+
+def test_clear_ends_our_stale_holder_and_no_strangers(here: Here, tmp_path: Path) -> None:
+    lock = tmp_path / "libtpu_lockfile"
+    program = here.program.read_bytes()
+    here.program.write_bytes(program)
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    for path in SOURCES:
+        text = path.read_text().replace('"/tmp/libtpu_lockfile"', repr(str(lock)))
+        (folder / path.name).write_text(text)
+    here.program = folder
+    hold = f"import time; f = open({str(lock)!r}, 'a'); print('held', flush=True); time.sleep(600)"
+    ours = subprocess.Popen([sys.executable, "-c", hold], env={**here.env, "TPUOPS_RUN_ID": "old"})
+    stranger = subprocess.Popen([sys.executable, "-c", hold])
+    try:
+        until(lambda: sum(path.name.isdigit() and holds(path, lock) for path in Path("/proc").iterdir()) == 2)
+        done = here.ask("clear")
+        assert done["ended"] == [ours.pid] and not done["lock_removed"]
+        assert [held[0] for held in done["held"]] == [stranger.pid]
+        stranger.kill()
+        stranger.wait()
+        assert here.ask("clear")["lock_removed"] and not lock.exists()
+    finally:
+        for process in (ours, stranger):
+            process.kill()
+            process.wait()
+
+
+def holds(process: Path, path: Path) -> bool:
+    try:
+        return any(str(fd.readlink()) == str(path) for fd in (process / "fd").iterdir())
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_the_agent_is_python_3_8_and_standard_library(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    own = {source.stem for source in SOURCES}
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert {name.partition(".")[0] for name in names} <= own | set(sys.stdlib_module_names)
+        assert not (isinstance(node, ast.Attribute) and node.attr in NEWER), f"line {node.lineno}"
+
+
+# Names that Python got after 3.8, of the modules that the agent uses.
+NEWER = {
+    "removeprefix", "removesuffix", "pidfd_open", "pidfd_send_signal", "is_relative_to", "readlink_path", "to_thread",
+    "file_digest", "pairwise", "waitstatus_to_exitcode", "cache", "randbytes", "unparse",
+}  # fmt: skip
+
+
+def test_an_unknown_command_says_what_there_is(here: Here) -> None:
+    done = subprocess.run([sys.executable, here.program, "nonsense"], capture_output=True, env=here.env, check=False)
+    assert done.returncode == 2 and b"collect BUCKET PREFIX" in done.stderr
+
+
+def test_a_hostile_spec_is_refused_not_run(here: Here) -> None:
+    for command in ([], "rm -rf x", [1, 2]):
+        spec = {"run_id": "r1", "attempt": 1, "command": command}
+        assert here.refused("start", data=json.dumps(spec).encode())["kind"] == "usage"
