@@ -201,6 +201,20 @@ async def test_waiting_ends_with_a_transient_when_time_is_up(canned, cloud):
         await cloud.wait(Operation("tpu", OPERATION["name"], "stop", NODE_PATH, PLACE), 0.3)
 
 
+@pytest.mark.usefixtures("quick")
+async def test_a_look_that_fails_says_nothing_of_the_operation(canned, cloud):
+    down = (503, {"error": {"code": 503, "message": "x", "status": "UNAVAILABLE"}})
+    canned.say("GET /operations/", *[down] * 8, (200, {**OPERATION, "done": True, "response": {}}))
+    await cloud.wait(Operation("tpu", OPERATION["name"], "stop", NODE_PATH, PLACE), 10)
+
+
+async def test_a_compute_wait_that_returns_at_once_is_not_hammered(canned, cloud):
+    canned.say("POST /operations/op-1/wait", (200, {"name": "op-1", "status": "RUNNING"}))
+    with pytest.raises(Transient):
+        await cloud.wait(Operation("compute", "op-1", "create", "projects/p/zones/z/instances/n-vm", PLACE), 1.0)
+    assert len(canned.seen) <= 6
+
+
 async def test_quota_is_told_from_stockout_and_never_asked_again(canned, cloud):
     quota = {
         "error": {

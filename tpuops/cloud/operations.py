@@ -56,7 +56,10 @@ class Waiting:
         """
         clock = self.caller.clock
         end, pause = clock.monotonic() + timeout_s, FIRST_LOOK_S
-        while not await self._looked(operation, end - clock.monotonic()):
+        while True:
+            started = clock.monotonic()
+            if await self._looked(operation, end - started):
+                return
             left = end - clock.monotonic()
             if left <= 0:
                 raise Transient(
@@ -64,7 +67,9 @@ class Waiting:
                     method=f"{operation.service}.operations.get",
                     resource=operation.name,
                 )
-            if operation.service == "tpu" or not operation.name:
+            # compute's wait holds the call until the end, but promises nothing (google-cloud.md 3.3.1).
+            held = operation.service == "compute" and clock.monotonic() - started > FIRST_LOOK_S
+            if not held:
                 await clock.sleep(min(pause, left))
                 pause = min(pause * GROWTH, LONGEST_LOOK_S)
 
@@ -76,6 +81,8 @@ class Waiting:
             answer = await repeatedly(lambda: self._ask(operation, left_s), self.caller.clock)
         except NotFound:
             return await self._by_resource(operation)
+        except Transient:
+            return False  # a look that failed says nothing of the operation; the time-out ends it
         if isinstance(answer, Answer):
             method = f"{operation.service}.{'nodes' if operation.service == 'tpu' else 'instances'}.{operation.verb}"
             raise classify(method, operation.resource, answer)
