@@ -23,13 +23,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import yaml
+
 from tpuops.clock import Clock, SystemClock
-from tpuops.errors import AccessError, TpuopsError
+from tpuops.errors import AccessError, EnvironmentFileError, TpuopsError
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.02
-OWN_FILES = frozenset({"endpoint.json", "cloud.sqlite", "cloud.log", "start.lock"})
+REFUSED = 2
+"""The exit code of an embedded cloud that will not begin, after one line saying why and perhaps a `hint: ` line."""
+
+OWN_FILES = frozenset({"endpoint.json", "cloud.sqlite", "cloud.lock", "cloud.log", "start.lock"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +67,11 @@ def status(state: Path) -> Stage | None:
 
 
 async def ensure(state: Path, *, faults: Path | None = None, clock: Clock | None = None) -> Stage:
-    """Find the cloud on `state` or start one; `faults` is its fault script, appended where it already runs.
+    """Find the cloud on `state` or start one, then hand it `faults`, a fault script in YAML or JSON.
 
     Returns when it answers. Raises `AccessError` with its own words where it refuses to start (no sandbox, another
-    system than Linux), `TpuopsError` where it does not come up in 30 s.
+    system than Linux), `EnvironmentFileError` where it refuses the script, `TpuopsError` where it does not come up in
+    30 s.
     """
     if not sys.platform.startswith("linux"):
         raise AccessError(f"the embedded cloud runs on Linux, and this is {sys.platform}", hint="use a Linux machine")
@@ -74,9 +80,9 @@ async def ensure(state: Path, *, faults: Path | None = None, clock: Clock | None
     async with _starting(state, clock):
         running = status(state)
         if running is None:
-            return await _start(state, faults, clock)
+            running = await _start(state, clock)
     if faults is not None:
-        await asyncio.to_thread(ask, running, "POST", "/_cloud/faults", faults.read_bytes())
+        await asyncio.to_thread(_arm, running, faults)
     return running
 
 
@@ -126,23 +132,47 @@ def ask(stage: Stage, verb: str, path: str, body: bytes = b"") -> Mapping[str, A
     finally:
         connection.close()
     if reply.status != 200:
-        raise TpuopsError(f"the embedded cloud refused {verb} {path}", evidence=[data.decode(errors="replace")[:400]])
+        raise _Declined(f"the embedded cloud refused {verb} {path}", evidence=[_reason(data)])
     document: Mapping[str, Any] = json.loads(data or b"{}")
     return document
 
 
-async def _start(state: Path, faults: Path | None, clock: Clock) -> Stage:
-    # -P: its working folder must not become a place to import from.
-    command = [sys.executable, "-P", "-m", "tpuops.localcloud", "serve", "--state", str(state.absolute())]
-    command += ["--faults", str(faults.absolute())] if faults else []
+class _Declined(TpuopsError):
+    """It answered, and the answer was no; `evidence` says why."""
+
+
+def _reason(data: bytes) -> str:
+    try:
+        return str(json.loads(data)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return data.decode(errors="replace")[:400]
+
+
+def _arm(stage: Stage, faults: Path) -> None:
+    try:
+        script = yaml.safe_load(faults.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise EnvironmentFileError(f"{faults} is not YAML", evidence=str(error).splitlines()) from error
+    except OSError as error:
+        raise EnvironmentFileError(f"{faults} cannot be read: {error.strerror}") from error
+    try:
+        ask(stage, "POST", "/_cloud/faults", json.dumps(_plain(script or [])).encode())
+    except _Declined as error:
+        raise EnvironmentFileError(f"{faults} is no fault script", evidence=error.evidence) from error
+
+
+def _plain(value: Any) -> Any:
+    """YAML 1.1 reads the key `on` as true; put the word back."""
+    if isinstance(value, dict):
+        return {"on" if key is True else str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+async def _start(state: Path, clock: Clock) -> Stage:
     log = state / "cloud.log"
     said_before = log.stat().st_size if log.exists() else 0
     (state / "endpoint.json").unlink(missing_ok=True)
-    with log.open("ab") as out:
-        # A session of its own: Ctrl-C here must not reach it, and its family can be found by the session's number.
-        process = subprocess.Popen(  # noqa: ASYNC220 - a fork; what takes time is awaited below
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=state, start_new_session=True
-        )
+    process = _spawn(state, log)
     deadline = clock.monotonic() + START_TIMEOUT_S
     try:
         while clock.monotonic() < deadline:
@@ -150,7 +180,7 @@ async def _start(state: Path, faults: Path | None, clock: Clock) -> Stage:
             if stage is not None:
                 return stage
             if process.poll() is not None:
-                raise _refusal(log, said_before)
+                raise _refusal(log, said_before, process.returncode)
             await clock.sleep(LOOK_EVERY_S)
         raise TpuopsError(f"the embedded cloud is not ready after {START_TIMEOUT_S:.0f} s", evidence=_tail(log, 0))
     except BaseException:
@@ -166,7 +196,8 @@ async def _start(state: Path, faults: Path | None, clock: Clock) -> Stage:
 @asynccontextmanager
 async def _starting(state: Path, clock: Clock) -> AsyncIterator[None]:
     """Of several commands that need a cloud at once, one starts it and the others find it."""
-    with (state / "start.lock").open("w") as lock:
+    lock = _private(str(state / "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,15 +205,32 @@ async def _starting(state: Path, clock: Clock) -> AsyncIterator[None]:
             except BlockingIOError:
                 await clock.sleep(LOOK_EVERY_S)
         yield
+    finally:
+        os.close(lock)
 
 
-def _refusal(log: Path, said_before: int) -> TpuopsError:
-    """Its own `error:` and `hint:` lines, or the end of its log where it left none."""
+def _spawn(state: Path, log: Path) -> subprocess.Popen[bytes]:
+    # -P: its working folder must not become a place to import from.
+    command = [sys.executable, "-P", "-m", "tpuops.localcloud", "serve", "--state", str(state.absolute())]
+    with open(log, "ab", opener=_private) as out:
+        # A session of its own: Ctrl-C here must not reach it, and its family can be found by the session's number.
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=state, start_new_session=True
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    """Nobody else on this machine reads its files."""
+    return os.open(path, flags, 0o600)
+
+
+def _refusal(log: Path, said_before: int, code: int) -> TpuopsError:
+    """Its own last words where it refused; the end of its log where it broke."""
     lines = _tail(log, said_before)
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
-    if errors:
-        return AccessError(errors[-1], hint=hints[-1] if hints else "")
+    words = [line for line in lines if not line.startswith("hint: ")]
+    if code == REFUSED and words:
+        return AccessError(words[-1], hint=hints[-1] if hints else f"read {log}")
     return TpuopsError("the embedded cloud ended while starting", evidence=lines, hint=f"read {log}")
 
 
