@@ -19,6 +19,8 @@ from tpuops.localcloud.core.wire import Reply, Request
 MAX_BODY = 4 * 1024**3
 SHUTDOWN_S = 0.5
 BODILESS = frozenset({204, 304})
+KEYLESS_STARTS = ("/upload/storage/", "/resumable/upload/storage/")
+"""gcloud drops the path of an endpoint override when it uploads; such a request must bring a token instead."""
 
 Answer = Callable[[Request], Reply]
 """Asks the core now, and has its changes saved."""
@@ -30,12 +32,14 @@ class Skin:
     Args:
         key: the path's first segment (`k-...`) that callers must know.
         answer: how to ask the core.
+        knows: whether an access token is one of this cloud's, and alive.
         now: epoch seconds.
     """
 
-    def __init__(self, key: str, answer: Answer, now: Callable[[], float]) -> None:
+    def __init__(self, key: str, answer: Answer, knows: Callable[[str], bool], now: Callable[[], float]) -> None:
         self._key = key
         self._answer = answer
+        self._knows = knows
         self._now = now
         self._runner: web.AppRunner | None = None
         self.url = ""
@@ -60,13 +64,13 @@ class Skin:
     async def _handle(self, incoming: web.Request) -> web.Response:
         if "Origin" in incoming.headers:
             return web.Response(status=403, text="Requests from browsers are refused.\n")
-        path, _, query = incoming.raw_path.partition("?")
-        key, _, rest = path.lstrip("/").partition("/")
-        if not hmac.compare_digest(key.encode(), self._key.encode()):
+        path = self._admitted(incoming)
+        if not path:
             return web.Response(status=404, text="Not Found\n")
+        query = incoming.raw_path.partition("?")[2]
         request = Request(
             verb=incoming.method,
-            path="/" + rest.lstrip("/"),
+            path=path,
             query=dict(parse_qsl(query, keep_blank_values=True)),
             headers={name.lower(): value for name, value in incoming.headers.items()},
             body=await incoming.read() if incoming.body_exists else b"",
@@ -78,6 +82,17 @@ class Skin:
         if reply.drop and incoming.transport is not None:
             incoming.transport.abort()
         return _response(reply)
+
+    def _admitted(self, incoming: web.Request) -> str:
+        """The path behind the key; empty where the caller knows neither the key nor, for an upload, a token."""
+        path = incoming.raw_path.partition("?")[0]
+        key, _, rest = path.lstrip("/").partition("/")
+        if hmac.compare_digest(key.encode(), self._key.encode()):
+            return "/" + rest.lstrip("/")
+        scheme, _, token = incoming.headers.get("Authorization", "").partition(" ")
+        if path.startswith(KEYLESS_STARTS) and scheme == "Bearer" and self._knows(token.strip()):
+            return path
+        return ""
 
     async def _held(self, incoming: web.Request, request: Request) -> Reply:
         """Ask, and ask again for as long as the reply wants to be held and somebody listens."""

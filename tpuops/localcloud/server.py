@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hmac
 import json
 import os
 import random
@@ -31,6 +32,8 @@ from tpuops.localcloud.network import choose_network
 from tpuops.localcloud.store import Store
 
 ENDPOINT = "endpoint.json"
+TOKEN_FILE = "token"  # noqa: S105 (a file name)
+"""The path key alone, for CLOUDSDK_AUTH_ACCESS_TOKEN_FILE: what gcloud needs to upload."""
 NEVER_S = 3600.0
 
 
@@ -90,7 +93,7 @@ class Server:
         self._core = Core(
             self._world, options.faults, PROFILES[options.profile], seed, self._saved["prefix"], self._now()
         )
-        self._skin = Skin(self._saved["key"], self._answer, self._now)
+        self._skin = Skin(self._saved["key"], self._answer, self._knows, self._now)
         self._machines: _Machines = _NoMachines()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -106,12 +109,14 @@ class Server:
         if self._options.machines:
             self._machines = Machines(self._options.state, self._skin.url, self._saved["ssh_port"], self._noticed)
         self._follow(self._core.resume(self._now()))
-        _write_private(self._options.state / ENDPOINT, {**endpoint, "version": __version__})
+        _write_private(self._options.state / TOKEN_FILE, self._saved["key"])
+        _write_private(self._options.state / ENDPOINT, json.dumps({**endpoint, "version": __version__}))
 
     async def close(self) -> None:
         """Stop listening, end all machines, save."""
         self._closing = True
-        (self._options.state / ENDPOINT).unlink(missing_ok=True)
+        for name in (ENDPOINT, TOKEN_FILE):
+            (self._options.state / name).unlink(missing_ok=True)
         if self._timer is not None:
             self._timer.cancel()
         await self._skin.close()
@@ -133,6 +138,12 @@ class Server:
         """Epoch seconds that never run backwards."""
         self._last = max(self._last, time.time())
         return self._last
+
+    def _knows(self, token: str) -> bool:
+        """The key itself is a token too: gcloud reads it from a file and sends it with every call."""
+        issued = self._world.get("token", token)
+        alive = issued is not None and issued["expires"] > self._now()
+        return alive or hmac.compare_digest(token.encode(), self._saved["key"].encode())
 
     def _answer(self, request: Request) -> Reply:
         reply, events = self._core.handle(request, self._now())
@@ -200,10 +211,10 @@ def _new_endpoint() -> dict[str, Any]:
     return {"key": f"k-{secrets.token_urlsafe(24)}", "prefix": network.prefix, "ssh_port": network.ssh_port}
 
 
-def _write_private(path: Path, document: dict[str, Any]) -> None:
+def _write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    draft = path.with_suffix(".new")
+    draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 (mode at creation)
-        json.dump(document, file)
+        file.write(text)
     draft.replace(path)

@@ -130,7 +130,7 @@ def _name(call: Call, given: Mapping[str, Any]) -> str:
 
 def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], bytes]:
     """The metadata and the bytes of a multipart/related body. Bytes are cut exactly: they may hold anything."""
-    found = re.search(r'boundary="?([^";]+)"?', content_type)
+    found = re.search(r"""boundary=["']?([^"';]+)""", content_type)  # gcloud writes single quotes
     if not found:
         raise refuse("storage.invalid", problem="Multipart body without a boundary.")
     mark = b"--" + found.group(1).encode()
