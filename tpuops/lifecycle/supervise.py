@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from tpuops.diagnosis.decide import decide, recorded_class
-from tpuops.diagnosis.evidence import diagnose
+from tpuops.diagnosis import decide, diagnose
+from tpuops.diagnosis.ladder import recorded_class
 from tpuops.diagnosis.verdict import Action, Decision, Move, Past, Verdict
 from tpuops.errors import LimitReached, Unreachable
 from tpuops.lifecycle.session import begun, connected, entered, joined, reached, saved
