@@ -32,8 +32,6 @@ from tpuops.localcloud.network import choose_network
 from tpuops.localcloud.store import Store
 
 ENDPOINT = "endpoint.json"
-TOKEN_FILE = "token"  # noqa: S105 (a file name)
-"""The path key alone, for CLOUDSDK_AUTH_ACCESS_TOKEN_FILE: what gcloud needs to upload."""
 NEVER_S = 3600.0
 
 
@@ -109,14 +107,12 @@ class Server:
         if self._options.machines:
             self._machines = Machines(self._options.state, self._skin.url, self._saved["ssh_port"], self._noticed)
         self._follow(self._core.resume(self._now()))
-        _write_private(self._options.state / TOKEN_FILE, self._saved["key"])
         _write_private(self._options.state / ENDPOINT, json.dumps({**endpoint, "version": __version__}))
 
     async def close(self) -> None:
         """Stop listening, end all machines, save."""
         self._closing = True
-        for name in (ENDPOINT, TOKEN_FILE):
-            (self._options.state / name).unlink(missing_ok=True)
+        (self._options.state / ENDPOINT).unlink(missing_ok=True)
         if self._timer is not None:
             self._timer.cancel()
         await self._skin.close()
@@ -140,7 +136,7 @@ class Server:
         return self._last
 
     def _knows(self, token: str) -> bool:
-        """The key itself is a token too: gcloud reads it from a file and sends it with every call."""
+        """The key itself is a token too, for gcloud (CLOUDSDK_AUTH_ACCESS_TOKEN_FILE), which sends it with every call."""
         issued = self._world.get("token", token)
         alive = issued is not None and issued["expires"] > self._now()
         return alive or hmac.compare_digest(token.encode(), self._saved["key"].encode())
