@@ -52,13 +52,26 @@ class WorkerEvidence:
     signal: int = 0
     reachable: bool = True
     rebooted: bool = False
+    kernel_log: bytes | None = None
+    devices: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """One refused call: `reason` is ErrorInfo's (or the legacy JSON reason), which beats `message` (5.7, 5.8)."""
+
+    status: int = 0
+    reason: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything known of one attempt's end. State and health are the API's words, empty where it was not asked.
 
-    `node_missing` means that the API said NOT_FOUND, or showed another id under the name.
+    `node_missing` means that the API said NOT_FOUND, or showed another id under the name. `silence_s` is how long
+    nothing advanced in a process that lives, `phase` what it was doing (start, compile, restore, train, checkpoint);
+    `symptoms`, `queued_state` and `vm_events` are the API's words (google-cloud.md 2.2, 2.6; Compute system events).
     """
 
     workers: tuple[WorkerEvidence, ...]
@@ -66,11 +79,41 @@ class Evidence:
     node_health: str = ""
     node_missing: bool = False
     interrupted: bool = False
+    silence_s: float | None = None
+    phase: str = ""
+    symptoms: tuple[str, ...] = ()
+    queued_state: str = ""
+    vm_events: tuple[str, ...] = ()
+    api_errors: tuple[ApiError, ...] = ()
+
+
+class Basis(StrEnum):
+    """What a verdict rests on. Only STATE and DEVICE corroborate a deletion by themselves; a log never does."""
+
+    LOG = "log"
+    EXIT = "exit"
+    STATE = "state"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """A louder or later message that the cause explains."""
+
+    failure_class: str
+    line: str
+    line_number: int
+    worker: int = 0
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happened. `line_number` is 1-based, 0 where no line decided it; `confidence` is high, medium or low."""
+    """What happened. `line_number` is 1-based, 0 where no line decided it; `confidence` is high, medium or low.
+
+    `refinement` tells apart what the class does not, e.g. `process_killed` (SIGKILL from outside, no sign of memory
+    exhaustion) within `native_crash`; budgets may name it. `signature` is the id that decided, `file` the log's name.
+    """
 
     failure_class: str
     action: Action
@@ -79,6 +122,11 @@ class Verdict:
     worker: int = 0
     confidence: str = "high"
     advice: str = ""
+    refinement: str = ""
+    basis: Basis = Basis.LOG
+    signature: str = ""
+    file: str = ""
+    echoes: tuple[Echo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,224 @@
+"""The cause in one log: which of the messages that fired explains the others.
+
+The order of precedence is the taxonomy's: what a state says, then messages that name a cause, then suspects, then
+echoes and bare exceptions in the order of the log, then wrappers. Within a rank the first message wins, since what
+follows is consequence. Everything here is a pure function of one scanned log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
+from tpuops.diagnosis.engine import Engine
+from tpuops.diagnosis.scan import Hit, Log
+from tpuops.diagnosis.signatures import Case, Role
+from tpuops.diagnosis.verdict import Action
+
+_RANK = {
+    Role.STATE: 0,
+    Role.CAUSE: 1,
+    Role.SUSPECT: 2,
+    Role.ECHO: 3,
+    Role.EXCEPTION: 3,
+    Role.LAST: 4,
+    Role.WRAPPER: 5,
+    Role.HINT: 6,
+}
+ECHOES = frozenset({Role.ECHO, Role.WRAPPER, Role.HINT})
+_ALARM = re.compile(
+    rb"\b(?:Traceback \(most recent call last\)|[A-Z]\w*(?:Error|Exception)\b|(?:error|ERROR|Error|FATAL|Fatal|fatal"
+    rb"|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero)\b)|^F[0-9]{4} ",
+    re.MULTILINE,
+)
+_RECORD = re.compile(
+    rb"[ \t]*(?:[IWEFD]?\d{4}[ -]|\[?\d{4}[-/]\d\d[-/]\d\d|[IWEFD] |(?:INFO|WARNING|ERROR|DEBUG|CRITICAL|FATAL)\b"
+    rb"|\w+Error\b|Traceback|Exception in)"
+)
+_RECORD_REACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One hit with the class and action its surroundings give it. `dropped` says why it counts for nothing."""
+
+    hit: Hit
+    failure_class: str
+    action: Action
+    role: Role
+    dropped: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Lower wins."""
+        return _RANK[self.role]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one log says. `line` and `line_number` are the decisive ones; `findings` hold every hit, also dropped ones."""
+
+    failure_class: str
+    action: Action
+    line: bytes = b""
+    line_number: int = 0
+    confidence: str = "low"
+    winner: Finding | None = None
+    findings: tuple[Finding, ...] = ()
+    why: str = ""
+
+    @property
+    def echoes(self) -> tuple[Finding, ...]:
+        """Findings that count, other than the winner and what says the same."""
+        return tuple(
+            each
+            for each in self.findings
+            if not each.dropped and each is not self.winner and each.failure_class != self.failure_class
+        )
+
+
+def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
+    """The verdict on one log by its text alone. `failed`: the process is known to have ended with a code other than 0,
+    so that progress after a message (buffered output, flushed at exit) does not clear it."""
+    findings = _findings(log.pending, log, engine)
+    chosen = _choose(findings)
+    if (chosen is None or (failed and chosen.role in ECHOES)) and failed:
+        late = _findings(log.withdrawn, log, engine)
+        chosen = _choose([each for each in late if each.role not in ECHOES]) or chosen
+        findings = (*findings, *late)
+    if chosen is not None:
+        return _decided(chosen, findings)
+    return _last_words(log, engine, findings) or _nothing_found(log, engine, findings, failed)
+
+
+def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, ...]:
+    benign = [hit for hit in hits if engine.benign.search(_record(hit))]
+    left = [hit for hit in hits if not any(hit is each for each in benign)]
+    fired = {hit.signature.id for hit in left} | log.context | {hit.signature.id for hit in log.withdrawn}
+    seen = Counter[str]()
+    for hit in left:
+        seen[hit.signature.id] += hit.count
+    resolved = [_resolved(hit, fired, seen[hit.signature.id]) for hit in left]
+    return (
+        *(_explained_away(each, resolved) for each in resolved),
+        *(_finding(hit, dropped="a line that is known to be harmless") for hit in benign),
+    )
+
+
+def _record(hit: Hit) -> bytes:
+    """The message a hit is part of: from its first line (a few lines back at most) to the hit's own."""
+    if _RECORD.match(hit.line):
+        return hit.line
+    lines = [hit.line]
+    for line in reversed(hit.before.rstrip(b"\n").split(b"\n")[-_RECORD_REACH:]):
+        lines.append(line)
+        if _RECORD.match(line):
+            return b"\n".join(reversed(lines))
+    return hit.line
+
+
+def _finding(hit: Hit, dropped: str = "") -> Finding:
+    signature = hit.signature
+    return Finding(hit, signature.failure_class, signature.action, signature.role, dropped)
+
+
+def _resolved(hit: Hit, fired: set[str], seen: int) -> Finding:
+    """The hit, refined by the first of its cases that fits."""
+    signature = hit.signature
+    if seen < signature.least:
+        return _finding(hit, dropped=f"seen {seen} times, needs {signature.least}")
+    case = next((each for each in signature.cases if _fits(each, hit, fired)), None)
+    if case is None:
+        return _finding(hit)
+    if case.drop:
+        return _finding(hit, dropped="its surroundings explain it")
+    failure_class = case.failure_class or signature.failure_class
+    fallback = CLASSES[failure_class].action if case.failure_class else signature.action
+    return Finding(hit, failure_class, case.action or fallback, signature.role)
+
+
+def _fits(case: Case, hit: Hit, fired: set[str]) -> bool:
+    if case.stepping is not None and case.stepping != hit.stepping:
+        return False
+    return fired.issuperset(case.given) and not fired.intersection(case.absent)
+
+
+def _explained_away(each: Finding, others: Iterable[Finding]) -> Finding:
+    """A hit yields to the classes it is commonly an echo of, wherever in the log they are."""
+    if each.dropped:
+        return each
+    named = each.hit.signature.echo_of
+    for other in others:
+        if other.dropped or other is each or other.failure_class == each.failure_class:
+            continue
+        if other.failure_class in named or ("any" in named and other.rank < _RANK[Role.LAST]):
+            return Finding(each.hit, each.failure_class, each.action, each.role, f"echo of {other.hit.signature.id}")
+    return each
+
+
+def _choose(findings: Iterable[Finding]) -> Finding | None:
+    counting = [each for each in findings if not each.dropped]
+    return min(counting, key=lambda each: (each.rank, each.hit.offset), default=None)
+
+
+def _decided(chosen: Finding, findings: tuple[Finding, ...]) -> Judgement:
+    return Judgement(
+        failure_class=chosen.failure_class,
+        action=chosen.action,
+        line=chosen.hit.line,
+        line_number=chosen.hit.line_number,
+        confidence=chosen.hit.signature.confidence,
+        winner=chosen,
+        findings=findings,
+        why=f"{chosen.hit.signature.id} ({chosen.role}) is first of the highest rank",
+    )
+
+
+def _last_words(log: Log, engine: Engine, findings: tuple[Finding, ...]) -> Judgement | None:
+    """Messages that mean something only when nothing comes after them."""
+    number, line = _last_line(log)
+    for signature in engine.last_words(line):
+        if any(case.drop and case.stepping == log.progressed for case in signature.cases):
+            continue
+        return Judgement(
+            signature.failure_class,
+            signature.action,
+            line,
+            number,
+            "low",
+            findings=findings,
+            why=f"{signature.id}: the log ends here, and nothing else was found",
+        )
+    return None
+
+
+def _last_line(log: Log) -> tuple[int, bytes]:
+    lines = log.tail.replace(b"\x0b", b"\n").split(b"\n")
+    counted = log.tail.split(b"\n")
+    number = next((i for i in range(len(counted) - 1, -1, -1) if counted[i].strip(b" \t\x0b")), 0)
+    return log.tail_line + number, next((line for line in reversed(lines) if line.strip()), b"")
+
+
+def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
+    number, line = _last_line(log)
+    alarm = None if findings else _first_alarm(log, engine)
+    if failed or alarm is not None or not line:
+        if alarm is not None:
+            number, line = alarm
+        return Judgement(UNKNOWN, Action.NONE, line, number, "low", findings=findings, why="no signature matched")
+    confidence = "high" if log.progressed else "medium"
+    return Judgement(HEALTHY, Action.NONE, line, number, confidence, findings=findings, why="nothing wrong is in it")
+
+
+def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
+    """The first line after the last progress that sounds like trouble, though no signature knows it."""
+    found = None
+    for number, line in enumerate(log.tail.split(b"\n"), log.tail_line):
+        if engine.progress.search(line):
+            found = None
+        elif found is None and _ALARM.search(line) and not engine.benign.search(line):
+            found = number, line
+    return found

@@ -1,0 +1,56 @@
+"""Single lines: whose they are, whether they say that training advanced, and where they begin and end.
+
+Reading turned carriage returns into vertical tabs; both end a line here, only line feeds are counted elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_LINE = 4 << 10
+"""Bytes kept of one line; a longer one is cut around the place that matters."""
+
+_SOURCE = re.compile(
+    rb"[ \t]*(?:"
+    rb"\(([\w.-]+[^()\n]{0,80}pid=[0-9]+[^()\n]{0,60})\)"  # ray: (Trainer pid=1, ip=...)
+    rb"|\[((?:worker|host|rank|task|process|w)?[ :#=-]?[0-9]{1,4})\](?!:)"  # [3], [rank3]
+    rb"|((?:worker|host|rank|task|process)[ :#=-]?[0-9]{1,4})[\]:|> ]"
+    rb"|[0-9-]{10} [0-9:.,]{8,15} ((?:[0-9]{1,3}\.){3}[0-9]{1,3} \[[0-9]+\])"  # xla_dist: date time ip [n]
+    rb")",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    rb"(?:step|iteration|iter|batch|update)s?(?:\x1b\[[0-9;]*m)?[ =:#/\"'\[(),]{1,4}(?:[0-9]+, ?)?([0-9][0-9,]*)"
+    rb"|\b([0-9]+)/(?:[0-9]+|\?) [\[(]|\b([0-9]+)/[0-9]+\b|\bepochs?[ =:#\[]{1,3}([0-9.]+)",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(rb"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NOT_FINITE = re.compile(rb"\b(?:nan|inf)\b", re.IGNORECASE)
+
+
+def bounds(data: bytes, place: int) -> tuple[int, int]:
+    """Where the line around `place` begins and ends, at most `LONGEST_LINE` away."""
+    low, high = max(0, place - LONGEST_LINE), min(len(data), place + LONGEST_LINE)
+    begin = max(data.rfind(b"\n", low, place), data.rfind(b"\x0b", low, place)) + 1 or low
+    ends = [end for end in (data.find(b"\n", place, high), data.find(b"\x0b", place, high)) if end >= 0]
+    return begin, min(ends, default=high)
+
+
+def source_of(line: bytes) -> bytes:
+    """Which process of an interleaved log printed the line, empty where it does not say."""
+    found = _SOURCE.match(line[:200])
+    return next((each for each in found.groups() if each), b"") if found else b""
+
+
+def advance_of(line: bytes) -> bytes:
+    """What a progress line says of how far training is: the step, or the line without its clock; empty for no news.
+
+    Step 0 is no news, nor is a line whose numbers are not finite.
+    """
+    if _NOT_FINITE.search(line):
+        return b""
+    found = _STEP.search(line)
+    if found is None:
+        return _CLOCK.sub(b"", line)
+    value = next(each for each in found.groups() if each)
+    return b"" if value.strip(b"0.,") == b"" else value

@@ -1,0 +1,126 @@
+"""What `diagnose LOG` shows: the verdict on logs alone, as plain data for JSON and for the report that people read.
+
+One log gives one object; several logs of one run give a list in their order, in which the object that holds the run's
+first cause has `cause: true` and the others say whose echo they are. Reads the sources it is given and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tpuops.diagnosis.across import LogVerdict, first_cause, text_of, verdict_of
+from tpuops.diagnosis.advice import advice_for
+from tpuops.diagnosis.classes import CLASSES, HEALTHY
+from tpuops.diagnosis.engine import Engine, packaged_engine
+from tpuops.diagnosis.judge import ECHOES, Finding, Judgement, judge
+from tpuops.diagnosis.ladder import decide
+from tpuops.diagnosis.reading import opened
+from tpuops.diagnosis.scan import scanned
+from tpuops.diagnosis.verdict import Budgets, Shape, Verdict
+
+Source = Path | bytes | BinaryIO
+_WORKER_IN_NAME = re.compile(r"(?:worker|host|rank|task|process|w)[-_.]?(\d+)", re.IGNORECASE)
+_CONTEXT_LINES = 4
+
+
+def report_of(
+    sources: Sequence[Source | tuple[str, Source]], shape: Shape | None = None, *, engine: Engine | None = None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """One document for one log, a list for several (files, bytes, binary streams; a stream may be given with a name).
+
+    Raises `OSError` where a file cannot be read. Keys that scripts rely on: class, action, decisive_line, line_number,
+    confidence, advice; beside them move, reason, worker, file, echoes, cause, echo_of, context and explain.
+    """
+    used = engine or packaged_engine()
+    judged = [_judged(each, place, used) for place, each in enumerate(sources)]
+    cause = first_cause(judged)
+    documents = [_document(each, cause, shape or Shape()) for each in judged]
+    return documents[0] if len(documents) == 1 else documents
+
+
+def _judged(given: Source | tuple[str, Source], place: int, engine: Engine) -> LogVerdict:
+    name, source = given if isinstance(given, tuple) else (_name_of(given), given)
+    with opened(source) as chunks:
+        judgement = judge(scanned(engine, chunks), engine)
+    found = _WORKER_IN_NAME.search(Path(name).name) if name else None
+    return LogVerdict(judgement, worker=int(found.group(1)) if found else place, file=name)
+
+
+def _name_of(source: Source) -> str:
+    if isinstance(source, Path):
+        return str(source)
+    return "" if isinstance(source, bytes) else str(getattr(source, "name", ""))
+
+
+def _document(each: LogVerdict, cause: LogVerdict | None, shape: Shape) -> dict[str, Any]:
+    verdict = verdict_of(each, advice=advice_for(each.judgement))
+    decision = decide(verdict, shape, (), Budgets(), step=0)
+    document: dict[str, Any] = {
+        "class": verdict.failure_class,
+        "action": str(verdict.action),
+        "decisive_line": verdict.decisive_line,
+        "line_number": verdict.line_number,
+        "confidence": verdict.confidence,
+        "advice": verdict.advice,
+        "meaning": CLASSES[verdict.failure_class].meaning,
+        "move": str(decision.move),
+        "reason": decision.reason,
+        "worker": verdict.worker,
+        "file": verdict.file,
+        "cause": each is cause or (cause is None and verdict.failure_class == HEALTHY),
+        "echoes": [
+            {"class": echo.failure_class, "line": echo.line, "line_number": echo.line_number} for echo in verdict.echoes
+        ],
+        "context": _context(each.judgement),
+        "explain": explanation(each.judgement),
+    }
+    if cause is not None and each is not cause and _is_echo(each):
+        document["echo_of"] = {"file": cause.file, "worker": cause.worker, "class": cause.failure_class}
+    return document
+
+
+def _is_echo(each: LogVerdict) -> bool:
+    winner = each.judgement.winner
+    return winner is not None and (winner.role in ECHOES or each.failure_class == "interrupted")
+
+
+def _context(judgement: Judgement) -> list[dict[str, Any]]:
+    """The decisive line with a few lines around it, numbered."""
+    if judgement.winner is None:
+        return []
+    hit = judgement.winner.hit
+    before = [line for line in hit.before.split(b"\n")[:-1]][-_CONTEXT_LINES:]
+    after = hit.after.split(b"\n")[1 : _CONTEXT_LINES + 1]
+    first = hit.line_number - len(before)
+    lines = [*before, hit.line, *after]
+    return [{"line_number": first + offset, "text": text_of(line)[:400]} for offset, line in enumerate(lines)]
+
+
+def explanation(judgement: Judgement) -> dict[str, Any]:
+    """Which signatures fired, where, what was set aside and why, and why the winner won."""
+    return {"why": judgement.why, "fired": [_fired(each, judgement) for each in judgement.findings]}
+
+
+def _fired(each: Finding, judgement: Judgement) -> dict[str, Any]:
+    return {
+        "signature": each.hit.signature.id,
+        "family": each.hit.signature.family,
+        "class": each.failure_class,
+        "role": str(each.role),
+        "line_number": each.hit.line_number,
+        "line": text_of(each.hit.line)[:400],
+        "count": each.hit.count,
+        "source": text_of(each.hit.source),
+        "won": each is judgement.winner,
+        "set_aside": each.dropped,
+    }
+
+
+def verdict_on_text(text: bytes, engine: Engine | None = None) -> Verdict:
+    """The verdict on one log's bytes alone."""
+    used = engine or packaged_engine()
+    judgement = judge(scanned(used, [text]), used)
+    return verdict_of(LogVerdict(judgement), advice=advice_for(judgement))

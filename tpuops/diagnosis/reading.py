@@ -1,0 +1,121 @@
+"""Logs as they come, turned into clean blocks of whole lines with flat memory.
+
+Files, gzip, standard input or bytes; ANSI colours and carriage returns are normalised, lines without end are cut.
+A block never grows beyond `LONGEST`, whatever the input. Nothing here knows what a line means.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 256 << 10
+"""Bytes read at a time."""
+LONGEST = 1 << 20
+"""A line longer than this is cut into pieces that overlap by `OVERLAP`."""
+OVERLAP = 8 << 10
+
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_GZIP_MAGIC = b"\x1f\x8b"
+_CR_TO_VT = bytes.maketrans(b"\r", b"\x0b")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of whole lines (or a piece of one endless line).
+
+    `lines_before` counts line ends before it in the file; `overlap` bytes at its start were in the block before.
+    """
+
+    data: bytes
+    lines_before: int
+    overlap: int = 0
+
+
+def clean(data: bytes) -> bytes:
+    """Without colour codes; CRLF as LF; other carriage returns as vertical tabs, which keep line numbers as they are."""
+    if b"\x1b" in data:
+        data = _ANSI.sub(b"", data)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").translate(_CR_TO_VT)
+    return data
+
+
+def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
+    """Whole lines out of chunks that end anywhere; the last line needs no line end."""
+    kept, lines, overlap = b"", 0, 0
+    for chunk in chunks:
+        kept = kept + chunk if kept else chunk
+        end = _cut(kept)
+        if not end:
+            continue
+        block = Block(clean(kept[:end]), lines, overlap)
+        yield block
+        at_line_end = kept[end - 1 : end] == b"\n"
+        overlap = 0 if at_line_end else OVERLAP
+        lines += block.data.count(b"\n", block.overlap)
+        kept = kept[end - overlap :]
+    if kept:
+        yield Block(clean(kept), lines, overlap)
+
+
+def _cut(data: bytes) -> int:
+    """Where to end a block: after the last line end, or anywhere in a line that has become too long; 0 to read on."""
+    end = data.rfind(b"\n") + 1
+    if end or len(data) < LONGEST:
+        return end
+    return data.rfind(b"\r", OVERLAP * 2) + 1 or len(data)
+
+
+def chunks_of(stream: BinaryIO) -> Iterator[bytes]:
+    """A stream's bytes, gzip undone where its first bytes say so. A damaged gzip ends where the damage begins."""
+    first = stream.read(BLOCK)
+    if not first.startswith(_GZIP_MAGIC):
+        while first:
+            yield first
+            first = stream.read(BLOCK)
+        return
+    rest = io.BufferedReader(_Rejoined(first, stream))
+    with gzip.GzipFile(fileobj=rest) as unpacked:
+        while True:
+            try:
+                chunk = unpacked.read(BLOCK)
+            except (OSError, EOFError, zlib.error):
+                return
+            if not chunk:
+                return
+            yield chunk
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were already taken."""
+
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        super().__init__()
+        self._first, self._rest = first, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = self._first[: len(buffer)] or self._rest.read(len(buffer))
+        self._first = self._first[len(data) :] if self._first else b""
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def opened(source: Path | bytes | BinaryIO) -> Iterator[Iterator[bytes]]:
+    """The chunks of a path, of bytes or of a stream; only what was opened here is closed."""
+    if isinstance(source, Path):
+        with source.open("rb") as stream:
+            yield chunks_of(stream)
+    else:
+        yield chunks_of(io.BytesIO(source) if isinstance(source, bytes) else source)

@@ -1,0 +1,225 @@
+"""One pass over one log: which signatures occur, where, and whether training advanced after them.
+
+A healthy log costs one pass of the engine and no more: a block is looked at line by line only when something
+suspicious is in it or still pending. Memory and work a block are bounded by the number of signatures. Nothing is
+judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tpuops.diagnosis.engine import Engine
+from tpuops.diagnosis.lines import advance_of, bounds, source_of
+from tpuops.diagnosis.reading import Block, blocks
+from tpuops.diagnosis.signatures import Role, Signature
+
+PLACES = 8
+"""Places of one signature that are looked at in a block: that many first ones, and as many after its last progress."""
+KEPT = 4
+"""Hits kept of one signature and one source since the last progress; later ones are counted."""
+SOURCES = 256
+"""Interleaved processes told apart; further ones count as one."""
+BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 64 << 10
+
+
+@dataclass(slots=True)
+class Hit:
+    """One occurrence of a signature, with the text around it. `stepping`: training had advanced before it."""
+
+    signature: Signature
+    line_number: int
+    offset: int
+    line: bytes
+    line_end: int
+    source: bytes = b""
+    before: bytes = b""
+    after: bytes = b""
+    count: int = 1
+    stepping: bool = False
+
+
+@dataclass(slots=True)
+class Log:
+    """What one pass found. `pending` hits had no progress after them, `withdrawn` ones had."""
+
+    pending: list[Hit]
+    withdrawn: list[Hit]
+    context: frozenset[str]
+    progressed: bool
+    lines: int
+    tail: bytes
+    tail_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A progress line."""
+
+    offset: int
+    source: bytes
+    value: bytes
+
+
+@dataclass(slots=True)
+class Scan:
+    """The pass: feed it blocks in order, then take the log."""
+
+    engine: Engine
+    _pending: dict[tuple[str, bytes], list[Hit]] = field(default_factory=dict)
+    _withdrawn: dict[str, Hit] = field(default_factory=dict)
+    _open: list[Hit] = field(default_factory=list)
+    _values: dict[bytes, bytes] = field(default_factory=dict)
+    _context: set[str] = field(default_factory=set)
+    _quiet: Block | None = None
+    _before: Block | None = None
+    _recent: Block | None = None
+    _base: int = 0
+    _stepping: bool = False
+
+    def feed(self, block: Block) -> None:
+        """Take the next block."""
+        self._base -= block.overlap
+        for hit in self._open:
+            hit.after += block.data[block.overlap : block.overlap + AFTER - len(hit.after)]
+        self._open = [hit for hit in self._open if len(hit.after) < AFTER]
+        found = self.engine.which(block.data)
+        progress = self.engine.progress_index in found
+        suspects = [index for index in found if index < self.engine.progress_index]
+        if suspects or (progress and self._pending):
+            self._look(block, suspects, progress)
+        elif progress:
+            self._quiet = block
+        self._before, self._recent = self._recent, block
+        self._base += len(block.data)
+
+    def log(self) -> Log:
+        """What was found, once the last block is in."""
+        recent, before = self._recent, self._before
+        if recent is None:
+            return Log([], [], frozenset(), False, 0, b"", 1)
+        whole = (before.data if before else b"") + recent.data[recent.overlap if before else 0 :]
+        lines = recent.lines_before + recent.data.count(b"\n", recent.overlap)
+        tail = whole[-TAIL:]
+        cut = 0 if len(tail) == len(whole) else tail.find(b"\n") + 1
+        if self._quiet is not None:
+            self._remember(self._quiet)
+        return Log(
+            pending=sorted((hit for hits in self._pending.values() for hit in hits), key=lambda hit: hit.offset),
+            withdrawn=sorted(self._withdrawn.values(), key=lambda hit: hit.offset),
+            context=frozenset(self._context),
+            progressed=self._stepping,
+            lines=lines + (0 if whole.endswith(b"\n") else 1),
+            tail=tail[cut:],
+            tail_line=lines - tail[cut:].count(b"\n") + 1,
+        )
+
+    def _look(self, block: Block, suspects: Iterable[int], progress: bool) -> None:
+        """Find what matters in a block and take it in the log's order, withdrawing what progress answers."""
+        if self._quiet is not None:
+            self._remember(self._quiet)
+        marks = self._marks(block) if progress else []
+        last = marks[-1].offset - self._base if marks else 0
+        hits = [hit for index in suspects for hit in self._hits(index, block, last)]
+        for event in sorted([*hits, *marks], key=lambda each: each.offset):
+            if isinstance(event, Hit):
+                self._take(event)
+            else:
+                self._advance(event)
+
+    def _remember(self, quiet: Block) -> None:
+        """Bring what is known of progress up to date with the last block that held nothing else."""
+        for mark in self._marks(Block(quiet.data[-TAIL:], 0)):
+            self._note(mark)
+        self._quiet = None
+
+    def _marks(self, block: Block) -> list[_Mark]:
+        marks, place = [], 0
+        while (match := self.engine.progress.search(block.data, place)) is not None:
+            begin, end = bounds(block.data, match.start())
+            line = block.data[begin:end]
+            marks.append(_Mark(self._base + match.start(), source_of(line), advance_of(line)))
+            place = max(end, match.end(), place + 1)
+        return marks
+
+    def _hits(self, index: int, block: Block, last: int) -> Iterable[Hit]:
+        signature = self.engine.signatures[index]
+        if signature.role is Role.CONTEXT:
+            self._context.add(signature.id)
+            return []
+        starts = self._starts(index, block, 0)
+        if last and len(starts) == PLACES:
+            starts |= self._starts(index, block, last)
+        return [self._hit(signature, block, start) for start in sorted(starts)]
+
+    def _starts(self, index: int, block: Block, begin: int) -> set[int]:
+        starts: set[int] = set()
+        for start, end in self.engine.places(index, block.data, begin):
+            if end > block.overlap:
+                starts.add(start)
+            if len(starts) == PLACES:
+                break
+        return starts
+
+    def _hit(self, signature: Signature, block: Block, start: int) -> Hit:
+        start += len(block.data[start : start + 64]) - len(block.data[start : start + 64].lstrip(b"\n\x0b"))
+        begin, end = bounds(block.data, start)
+        line = block.data[begin:end]
+        earlier = self._recent.data[-BEFORE:] if self._recent is not None and begin < BEFORE else b""
+        hit = Hit(
+            signature=signature,
+            line_number=block.lines_before + block.data.count(b"\n", block.overlap, start) + 1,
+            offset=self._base + start,
+            line=line,
+            line_end=self._base + end,
+            source=source_of(line),
+            before=(earlier + block.data[block.overlap : begin])[-BEFORE:],
+            after=block.data[end : end + AFTER],
+        )
+        return hit
+
+    def _take(self, hit: Hit) -> None:
+        hit.stepping = self._stepping
+        if len(self._pending) > SOURCES * 8:
+            hit.source = b""
+        kept = self._pending.setdefault((hit.signature.id, hit.source), [])
+        if len(kept) >= KEPT:
+            kept[-1].count += 1
+            return
+        kept.append(hit)
+        if len(hit.after) < AFTER:
+            self._open.append(hit)
+
+    def _note(self, mark: _Mark) -> bool:
+        """Whether the mark is news."""
+        source = mark.source if mark.source in self._values or len(self._values) < SOURCES else b""
+        if not mark.value or self._values.get(source) == mark.value:
+            return False
+        self._values[source] = mark.value
+        self._stepping = True
+        return True
+
+    def _advance(self, mark: _Mark) -> None:
+        """Progress withdraws every suspicion before it, except of another process of an interleaved log."""
+        if not self._note(mark):
+            return
+        for (name, source), hits in list(self._pending.items()):
+            if source and mark.source and source != mark.source:
+                continue
+            answered = [hit for hit in hits if hit.line_end <= mark.offset]
+            if answered:
+                self._withdrawn[name] = answered[-1]
+            left = [hit for hit in hits if hit.line_end > mark.offset]
+            if left:
+                self._pending[name, source] = left
+            else:
+                del self._pending[name, source]
+
+
+def scanned(engine: Engine, chunks: Iterable[bytes]) -> Log:
+    """The log of a whole stream."""
+    scan = Scan(engine)
+    for block in blocks(chunks):
+        scan.feed(block)
+    return scan.log()
