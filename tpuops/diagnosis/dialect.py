@@ -1,8 +1,9 @@
 """The dialect signatures are written in, and its translation to RE2.
 
 A pattern is RE2 syntax over bytes with three conveniences, so that a signature names what is fixed in a message and
-nothing else: a plain space stands for any white space including a wrapped line's break and margin (` ?` for none or some); `...` stands for
-anything on the same line; `{name}` stands for a varying part out of `PARTS`. Nothing here knows a class or a verdict.
+nothing else: a plain space stands for any white space including a wrapped line's break and margin (` ?` for
+none or some); `...` stands for anything on the same line; `{name}` stands for a varying part out of `PARTS`. Nothing
+here knows a class or a verdict.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tpuops.diagnosis.across import LogVerdict, first_cause, text_of, verdict_of
+from tpuops.diagnosis.across import LogVerdict, first_cause, verdict_of
 from tpuops.diagnosis.advice import advice_for
 from tpuops.diagnosis.classes import HEALTHY, PROCESS_KILLED, UNKNOWN
 from tpuops.diagnosis.engine import Engine, packaged_engine
@@ -60,14 +60,15 @@ def _judged(each: WorkerEvidence, evidence: Evidence, engine: Engine) -> LogVerd
 def _by_end(each: WorkerEvidence, evidence: Evidence, judgement: Judgement, engine: Engine) -> Verdict | None:
     """How the process ended, where that explains more than its text; None where the text stands."""
     ended_by = _signal_of(each)
-    if _kernel_killed(each, engine):
-        return _kernel_verdict(each, engine)
+    by_kernel = _kernel_verdict(each, engine)
+    if by_kernel is not None:
+        return by_kernel
     told = judgement.failure_class not in {HEALTHY, UNKNOWN}
     weak = judgement.winner is not None and judgement.winner.hit.signature.id in _PRINTED_AT_ANY_SIGKILL
     if told and not (weak and ended_by == signal.SIGKILL):
         return None if each.reachable or each.exit_code is not None else _unreachable(each)
     if ended_by is not None:
-        return _by_signal(each, ended_by, judgement)
+        return _by_signal(each, ended_by)
     return None if each.exit_code is not None else _without_exit(each, evidence)
 
 
@@ -78,13 +79,11 @@ def _signal_of(each: WorkerEvidence) -> int | None:
     return code - 128 if code is not None and 128 < code < 160 else None
 
 
-def _by_signal(each: WorkerEvidence, ended_by: int, judgement: Judgement) -> Verdict | None:
+def _by_signal(each: WorkerEvidence, ended_by: int) -> Verdict:
     name = signal.Signals(ended_by).name if ended_by in signal.valid_signals() else f"signal {ended_by}"
     base = Verdict(
         "native_crash",
         Action.FIX_CONFIG,
-        decisive_line=text_of(judgement.line),
-        line_number=judgement.line_number,
         worker=each.worker,
         confidence="medium",
         basis=Basis.EXIT,
@@ -135,22 +134,13 @@ def _unreachable(each: WorkerEvidence) -> Verdict:
     )
 
 
-def _kernel_killed(each: WorkerEvidence, engine: Engine) -> bool:
-    return (
-        each.kernel_log is not None
-        and _signal_of(each) == signal.SIGKILL
-        and _kernel_judgement(each, engine) is not None
-    )
-
-
-def _kernel_judgement(each: WorkerEvidence, engine: Engine) -> Judgement | None:
-    judgement = judge(scanned(engine, [each.kernel_log or b""]), engine)
-    return judgement if judgement.failure_class == "host_oom" else None
-
-
-def _kernel_verdict(each: WorkerEvidence, engine: Engine) -> Verdict:
-    judgement = _kernel_judgement(each, engine)
-    assert judgement is not None  # asked just before
+def _kernel_verdict(each: WorkerEvidence, engine: Engine) -> Verdict | None:
+    """The kernel's own record of an out-of-memory kill of a process that ended by SIGKILL."""
+    if each.kernel_log is None or _signal_of(each) != signal.SIGKILL:
+        return None
+    judgement = judge(scanned(engine, [each.kernel_log]), engine)
+    if judgement.failure_class != "host_oom":
+        return None
     told = verdict_of(LogVerdict(judgement, worker=each.worker), advice=advice_for(judgement))
     return replace(told, line_number=0, basis=Basis.EXIT)
 

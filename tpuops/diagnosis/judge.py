@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one log says. `line` and `line_number` are the decisive ones; `findings` hold every hit, also dropped ones."""
+    """What one log says. `line` and its number are the decisive ones; `findings` hold every hit, also dropped ones."""
 
     failure_class: str
     action: Action

@@ -51,7 +51,8 @@ def decide(verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budget
 
 def since_progress(past: Sequence[Past], step: int) -> list[Past]:
     """The recoveries since training last got beyond where it had been; empty where this attempt got further."""
-    furthest, recent = -1, []
+    furthest = -1
+    recent: list[Past] = []
     for each in past:
         recent = [each] if each.step > furthest else [*recent, each]
         furthest = max(furthest, each.step)
@@ -89,8 +90,8 @@ def _same_cause(each: Past, verdict: Verdict) -> bool:
 
 
 def _why(verdict: Verdict, failure: FailureClass) -> str:
-    line = f": {verdict.decisive_line.strip()}" if verdict.decisive_line else ""
-    return f"{failure.name} ({failure.meaning}){line}"
+    told = verdict.decisive_line.strip() if verdict.basis is Basis.LOG else verdict.advice
+    return f"{failure.name} ({failure.meaning})" + (f": {told}" if told else "")
 
 
 def _final(verdict: Verdict, failure: FailureClass) -> Decision | None:

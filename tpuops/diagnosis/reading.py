@@ -40,7 +40,7 @@ class Block:
 
 
 def clean(data: bytes) -> bytes:
-    """Without colour codes; CRLF as LF; other carriage returns as vertical tabs, which keep line numbers as they are."""
+    """Without colour codes; CRLF as LF; other carriage returns as vertical tabs, so line numbers stay."""
     if b"\x1b" in data:
         data = _ANSI.sub(b"", data)
     if b"\r" in data:

@@ -122,7 +122,8 @@ class Scan:
         marks = self._marks(block) if progress else []
         last = marks[-1].offset - self._base if marks else 0
         hits = [hit for index in suspects for hit in self._hits(index, block, last)]
-        for event in sorted([*hits, *marks], key=lambda each: each.offset):
+        events: list[Hit | _Mark] = [*hits, *marks]
+        for event in sorted(events, key=lambda each: each.offset):
             if isinstance(event, Hit):
                 self._take(event)
             else:
@@ -167,7 +168,7 @@ class Scan:
         begin, end = bounds(block.data, start)
         line = block.data[begin:end]
         earlier = self._recent.data[-BEFORE:] if self._recent is not None and begin < BEFORE else b""
-        hit = Hit(
+        return Hit(
             signature=signature,
             line_number=block.lines_before + block.data.count(b"\n", block.overlap, start) + 1,
             offset=self._base + start,
@@ -177,7 +178,6 @@ class Scan:
             before=(earlier + block.data[block.overlap : begin])[-BEFORE:],
             after=block.data[end : end + AFTER],
         )
-        return hit
 
     def _take(self, hit: Hit) -> None:
         hit.stepping = self._stepping

@@ -106,7 +106,8 @@ def assemble(texts: Iterable[tuple[str, str]], onto: Library | None = None) -> L
     """A library out of named YAML texts. Every problem of every file is reported at once."""
     by_id = dict(onto.by_id) if onto else {}
     patterns = {each.pattern: each.id for each in by_id.values()}
-    conflicts, problems = list(onto.conflicts) if onto else [], []
+    conflicts = list(onto.conflicts) if onto else []
+    problems: list[str] = []
     for name, text in texts:
         for signature in _read(name, text, problems):
             conflicts += _conflicts(signature, by_id, patterns)
@@ -157,22 +158,8 @@ def _read(name: str, text: str, problems: list[str]) -> list[Signature]:
 
 
 _KEYS = frozenset(
-    [
-        "id",
-        "class",
-        "role",
-        "match",
-        "action",
-        "framework",
-        "origin",
-        "echo_of",
-        "cases",
-        "advice",
-        "examples",
-        "not",
-        "least",
-        "confidence",
-    ]
+    {"id", "class", "role", "match", "action", "framework", "origin", "echo_of", "cases", "advice"}
+    | {"examples", "not", "least", "confidence"}
 )
 
 
