@@ -43,7 +43,8 @@ class Journal:
 
     def __init__(self, clock: Clock, spool: Path | None, listeners: tuple[Listener, ...] = ()) -> None:
         self._clock = clock
-        self._spool = _open(spool)
+        self._path = spool
+        self._spool: int | None = None
         self._listeners = listeners
         self._pending: list[Event] = []
         self._store: ObjectStore | None = None
@@ -55,9 +56,7 @@ class Journal:
     def record(self, kind: str, **facts: Any) -> None:
         """Write one event; the local copy is on disk when this returns."""
         event = Event(kind, self._clock.now().isoformat(timespec="milliseconds"), facts)
-        if self._spool is not None:
-            os.write(self._spool, event.line())
-            os.fsync(self._spool)
+        self._keep(event)
         for listener in self._listeners:
             listener(event)
         self._pending.append(event)
@@ -65,6 +64,15 @@ class Journal:
             task = asyncio.get_running_loop().create_task(self._send_pending())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _keep(self, event: Event) -> None:
+        """The local copy; its file begins with the first event, so that a command that only reads leaves none."""
+        if self._path is None:
+            return
+        if self._spool is None:
+            self._spool = _open(self._path)
+        os.write(self._spool, event.line())
+        os.fsync(self._spool)
 
     def attach(self, store: ObjectStore, prefix: str) -> None:
         """From now on copy events to `prefix` in the home bucket, one object each, named by time."""
@@ -91,8 +99,6 @@ class Journal:
                 self._count += 1
 
 
-def _open(spool: Path | None) -> int | None:
-    if spool is None:
-        return None
+def _open(spool: Path) -> int:
     spool.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

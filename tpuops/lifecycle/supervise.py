@@ -90,7 +90,7 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
 
 def _said(verdict: Verdict, decision: Decision) -> dict[str, Any]:
     return {
-        "class": verdict.failure_class,
+        "class": verdict.refinement or verdict.failure_class,
         "line": verdict.decisive_line[:500],
         "move": str(decision.move),
         "reason": decision.reason,
@@ -158,7 +158,7 @@ async def _note(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decis
     past = Past(recorded_class(verdict), DONE_AS[decision.move], story.record.best_step)
     story.rows.append(
         {
-            "class": verdict.failure_class,
+            "class": verdict.refinement or verdict.failure_class,
             "action": str(decision.move),
             "budget": decision.budget,
             "step": story.record.best_step,

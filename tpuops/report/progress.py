@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tpuops.journal import Event
 
+LONGEST = 120
+
 WORDS = {
     "bucket.create": "bucket {name}: creating ({reason})",
     "node.create": "node {name}: creating ({reason})",

@@ -73,6 +73,8 @@ async def _make_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
     elif change.verb is Verb.START:
         await _settled(desired, crew, {"STOPPED"})
         await _act(crew, change, lambda: crew.cloud.start_node(spec.place, spec.name))
+    elif change.verb is Verb.KEEP:
+        return await _settled(desired, crew, {"READY"})
     return await settle_node(desired, crew)
 
 
@@ -84,7 +86,10 @@ async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
         await delete_vm(desired, crew, change.reason)
     if change.verb in {Verb.REPLACE, Verb.CREATE}:
         await _act(crew, change, lambda: crew.cloud.create_vm(spec))
-    return await _settle_vm(desired, crew)
+    vm = await _settle_vm(desired, crew)
+    if change.verb is not Verb.KEEP:
+        crew.journal.record("vm.ready", name=vm.name, id=vm.id)
+    return vm
 
 
 async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operation]]) -> None:
@@ -135,7 +140,6 @@ async def _settle_vm(desired: Desired, crew: Crew) -> Vm:
         if not desired.owned.owns(vm.labels):
             raise Conflict(f"{spec.name} exists and is not ours", resource=spec.name)
         if vm.state == "RUNNING":
-            crew.journal.record("vm.ready", name=vm.name, id=vm.id)
             return vm
         await crew.clock.sleep(SETTLE_S)
     raise Transient(f"{spec.name} is still not RUNNING after {CREATE_TIMEOUT_S:.0f} s")

@@ -7,15 +7,19 @@ stopping and deleting were corroborated by whoever decided. Nothing here judges.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from tpuops.cloud.port import ObjectStore
 from tpuops.diagnosis.verdict import Decision, Move
-from tpuops.errors import CloudError, NoCapacity, RemoteError, Transient
+from tpuops.errors import CloudError, Conflict, NoCapacity, RemoteError, Transient
 from tpuops.plan import changes
 from tpuops.remote.port import Agent
 from tpuops.resources import Desired, Node
-from tpuops.stages.apply import Crew, delete_node, make_machines, start_node, stop_node
+from tpuops.stages.apply import Crew, delete_node, make_machines, stop_node
 from tpuops.stages.look import look
+
+Result = TypeVar("Result")
 
 CAPACITY_WAITS_S = (5.0, 10.0, 20.0, 40.0)
 
@@ -30,12 +34,25 @@ async def carry_out(decision: Decision, node: Node, desired: Desired, crew: Crew
     if decision.after_s:
         await crew.clock.sleep(decision.after_s)
     if decision.move is Move.STOP_START:
-        await stop_node(desired, crew, decision.reason)
-        return await with_capacity(lambda: start_node(desired, crew, decision.reason), crew)
-    if decision.move is Move.RECREATE:
-        await delete_node(desired, crew, decision.reason)
+        await with_capacity(lambda: _stopped(desired, crew, decision.reason), crew)
         return await with_capacity(lambda: make_missing(desired, crew), crew)
+    if decision.move is Move.RECREATE:
+        return await with_capacity(lambda: _replaced(node, desired, crew, decision.reason), crew)
     return node
+
+
+async def _stopped(desired: Desired, crew: Crew, reason: str) -> None:
+    """Stop the node. One that was stopped or taken away meanwhile is left to the look that follows."""
+    with suppress(NoCapacity, Conflict):
+        await stop_node(desired, crew, reason)
+
+
+async def _replaced(old: Node, desired: Desired, crew: Crew, reason: str) -> Node:
+    """Delete `old` unless that was done before, and make what is missing."""
+    found = await crew.cloud.node(desired.node.place, desired.node.name)
+    if found is not None and found.id == old.id:
+        await delete_node(desired, crew, reason)
+    return await make_missing(desired, crew)
 
 
 async def make_missing(desired: Desired, crew: Crew) -> Node:
@@ -44,7 +61,7 @@ async def make_missing(desired: Desired, crew: Crew) -> Node:
     return await make_machines(plan, desired, crew)
 
 
-async def with_capacity(make: Callable[[], Awaitable[Node]], crew: Crew) -> Node:
+async def with_capacity(make: Callable[[], Awaitable[Result]], crew: Crew) -> Result:
     """Try again while the cloud has nothing to give or stumbles; each wait is longer, and their number is bounded."""
     for wait_s in CAPACITY_WAITS_S:
         try:
