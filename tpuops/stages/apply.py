@@ -184,15 +184,6 @@ async def stop_node(desired: Desired, crew: Crew, reason: str) -> None:
     await _settled(desired, crew, {"STOPPED"})
 
 
-async def start_node(desired: Desired, crew: Crew, reason: str) -> Node:
-    """Start our stopped node. Raises `NoCapacity`: a stopped node keeps no claim on its machine."""
-    spec = desired.node
-    crew.fence()
-    crew.journal.record("node.start", name=spec.name, reason=reason)
-    await _finish(crew, await crew.cloud.start_node(spec.place, spec.name))
-    return await settle_node(desired, crew)
-
-
 async def _finish(crew: Crew, operation: Operation | None) -> None:
     if operation is not None:
         await crew.cloud.wait(operation, DELETE_TIMEOUT_S)
