@@ -13,6 +13,7 @@ from typing import Any
 
 from tpuops.cloud.port import ObjectStore
 from tpuops.diagnosis.verdict import Action, Past
+from tpuops.errors import Busy, Conflict
 
 RUNNING, ENDED, CLOSED = "running", "ended", "closed"
 
@@ -58,8 +59,18 @@ class Records:
         return parse(found.data)
 
     async def write(self, record: RunRecord) -> None:
-        """Write over the generation last read. Raises `Conflict` where somebody else wrote meanwhile."""
-        stat = await self._store.write(self._name, record.data(), if_generation=self._generation)
+        """Write over the generation last read.
+
+        Raises:
+            Busy: somebody else wrote meanwhile; only the lease's holder writes, so this process lost it.
+        """
+        try:
+            stat = await self._store.write(self._name, record.data(), if_generation=self._generation)
+        except Conflict as error:
+            raise Busy(
+                f"run {record.run_id} was taken over by another controller; this one stops acting",
+                hint="invoke status",
+            ) from error
         self._generation = stat.generation
 
 
