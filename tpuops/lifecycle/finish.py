@@ -106,7 +106,8 @@ def told(ending: Ending) -> Report:
     code, outcome = judged(ending)
     if ending.succeeded:
         return Report(code, outcome)
-    return Report(code, outcome, ending.verdict.decisive_line, ending.verdict.advice or ending.decision.reason)
+    reason = ending.decision.reason
+    return Report(code, outcome, ending.verdict.decisive_line or reason, ending.verdict.advice or reason)
 
 
 def _unsaved(story: Story, saved: Collected) -> tuple[Left, ...]:
