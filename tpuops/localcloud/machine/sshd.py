@@ -81,9 +81,10 @@ class Sshd:
         remaining_s = self._back_at - asyncio.get_running_loop().time()
         if remaining_s > 0:
             await asyncio.sleep(remaining_s)
-            return await self._return()  # another drop may have moved the end
-        self._listener.listen(_BACKLOG)
-        self._accepting = asyncio.create_task(self._accept())
+            await self._return()  # another drop may have moved the end
+        else:
+            self._listener.listen(_BACKLOG)
+            self._accepting = asyncio.create_task(self._accept())
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -163,3 +164,8 @@ class _Files(asyncssh.SFTPServer):  # type: ignore[misc]
 
     def realpath(self, path: bytes) -> bytes:
         return os.path.realpath(self.map_path(path))
+
+    def exit(self) -> None:
+        # OpenSSH's scp takes a subsystem that ends without a status for a failure
+        if self.channel.get_subsystem() == "sftp":
+            self.channel.exit(0)
