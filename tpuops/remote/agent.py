@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncssh
 
@@ -17,6 +16,7 @@ from tpuops.remote import commands, lines, sync
 from tpuops.remote.port import AgentStatus, Exit, LogChunk, RunSpec, Saved
 
 _STDERR_BYTES = 8192
+T = TypeVar("T")
 
 
 class _Talk:
@@ -48,7 +48,7 @@ class SshAgent:
 
     async def status(self) -> AgentStatus:
         """What runs there now."""
-        return lines.status(await self._ask("status"))
+        return await self._ask(lines.status, "status")
 
     async def sync(self, source: Path, digest: str) -> None:
         """Make the machine's source tree equal to `source`, whose `sync.digest` is `digest`; atomic.
@@ -58,14 +58,15 @@ class SshAgent:
         async with self._talk("sync", digest) as talk:
             first = await self._reply(talk)
             await talk.send(() if first.get("have") else sync.tar(source))
-            await self._result(talk)
+            if (await self._reply(talk))["ok"]["source"] != digest:
+                raise ValueError("another tree was taken")
 
     async def start(self, spec: RunSpec) -> AgentStatus:
         """Set up (once per source digest and boot disk) and start the attempt in tmux; finds it if it already lives.
 
         Raises `Busy` while another run lives there, `CommandFailed` with the last lines where setup fails.
         """
-        return lines.status(await self._ask("start", data=json.dumps(_plain(spec)).encode()))
+        return await self._ask(lines.status, "start", data=json.dumps(_plain(spec)).encode())
 
     async def follow(self, run_id: str, attempt: int, offset: int) -> AsyncIterator[LogChunk | Exit | AgentStatus]:
         """The log from `offset`, pushed as it grows, then exactly one `Exit`, or an `AgentStatus` where the process
@@ -77,37 +78,37 @@ class SshAgent:
                     end = document["ok"]
                     yield lines.ended(end["exit"]) if "exit" in end else lines.status(end["vanished"])
                     return
-                yield LogChunk(int(document["offset"]), base64.b64decode(document["data"], validate=True))
+                yield lines.chunk(document)
 
     async def stop(self, grace_s: float) -> AgentStatus:
         """SIGTERM, after `grace_s` SIGQUIT, then SIGKILL; returns when nothing of the run is left."""
-        return lines.status(await self._ask("stop", f"{grace_s:g}"))
+        return await self._ask(lines.status, "stop", f"{grace_s:g}")
 
     async def collect(self, bucket: str, prefix: str) -> tuple[Saved, ...]:
         """Upload the run's outputs and logs to `gs://bucket/prefix`, by the machine's own identity.
 
         Raises `CommandFailed` where any file could not be saved; `evidence` names each.
         """
-        found = await self._ask("collect", bucket, prefix)
-        if found["failed"]:
+        saved, failed = await self._ask(lines.collected, "collect", bucket, prefix)
+        if failed:
             raise CommandFailed(
-                f"{self._machine}: {len(found['failed'])} of {len(found['failed']) + len(found['saved'])} files "
-                f"could not be saved to gs://{bucket}/{prefix}",
+                f"{self._machine}: {len(failed)} of {len(failed) + len(saved)} files could not be saved to "
+                f"gs://{bucket}/{prefix}",
                 exit_status=1,
-                evidence=[f"{file['name']}: {file['error']}" for file in found["failed"]],
+                evidence=failed,
             )
-        return tuple(Saved(str(file["name"]), int(file["size"]), str(file["md5"])) for file in found["saved"])
+        return saved
 
     async def evidence(self) -> Mapping[str, bytes]:
         """Small texts that explain a failure: kernel log tail, device holders, libtpu logs, disk use."""
-        return {str(name): base64.b64decode(data) for name, data in (await self._ask("evidence")).items()}
+        return await self._ask(lines.texts, "evidence")
 
-    async def clear(self) -> Mapping[str, Any]:
+    async def clear(self) -> Mapping[str, object]:
         """End device holders that an earlier run left and remove a stale libtpu lock file; what was done.
 
         Raises `Busy` while a run lives.
         """
-        return await self._ask("clear")
+        return await self._ask(dict, "clear")
 
     async def close(self) -> None:
         """Let go of the connection; the machine goes on."""
@@ -115,10 +116,11 @@ class SshAgent:
         with contextlib.suppress(asyncssh.Error, OSError):
             await self._connection.wait_closed()
 
-    async def _ask(self, *words: str, data: bytes = b"") -> dict[str, Any]:
+    async def _ask(self, read: Callable[[Any], T], *words: str, data: bytes = b"") -> T:
+        """One command whose `ok`, once it came, is read with `read`."""
         async with self._talk(*words) as talk:
             await talk.send((data,))
-            return await self._result(talk)
+            return read((await self._reply(talk))["ok"])
 
     @contextlib.asynccontextmanager
     async def _talk(self, *words: str) -> AsyncIterator[_Talk]:
@@ -132,17 +134,10 @@ class SshAgent:
                 process.close()
         except (OSError, asyncssh.Error) as error:
             raise Unreachable(f"the connection to {self._machine} broke: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CommandFailed(
                 f"{self._machine} sent a reply that makes no sense: {error!r}", exit_status=0
             ) from error
-
-    async def _result(self, talk: _Talk) -> dict[str, Any]:
-        while True:
-            document = await self._reply(talk)
-            if "ok" in document:
-                result: dict[str, Any] = document["ok"]
-                return result
 
     async def _reply(self, talk: _Talk) -> dict[str, Any]:
         """The next reply. Raises what the agent refused with, or what its silence means."""

@@ -1,13 +1,18 @@
-"""Reads the agent's replies. A machine may be broken or hostile: lines are bounded, and must be JSON objects."""
+"""Reads the agent's replies. A machine may be broken or hostile: lines are bounded, and must be JSON objects.
+
+What reads one document raises whatever its wrong shape raises (KeyError, TypeError, ValueError, AttributeError); the
+caller, who knows the machine, makes one error of it.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from tpuops.errors import Busy, CommandFailed, TpuopsError
-from tpuops.remote.port import AgentStatus, Exit
+from tpuops.remote.port import AgentStatus, Exit, LogChunk, Saved
 
 LINE_BYTES = 4 << 20
 _READ_BYTES = 1 << 16
@@ -57,6 +62,22 @@ def status(document: Mapping[str, Any]) -> AgentStatus:
 def ended(document: Mapping[str, Any]) -> Exit:
     """An `Exit` from the agent's record of it."""
     return Exit(int(document["code"]), int(document["signal"]))
+
+
+def chunk(document: Mapping[str, Any]) -> LogChunk:
+    """A piece of the log."""
+    return LogChunk(int(document["offset"]), base64.b64decode(document["data"], validate=True))
+
+
+def collected(document: Mapping[str, Any]) -> tuple[tuple[Saved, ...], list[str]]:
+    """What was saved, and a line for each file that was not."""
+    saved = tuple(Saved(str(file["name"]), int(file["size"]), str(file["md5"])) for file in document["saved"])
+    return saved, [f"{file['name']}: {file['error']}" for file in document["failed"]]
+
+
+def texts(document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Named texts, as bytes."""
+    return {str(name): base64.b64decode(data, validate=True) for name, data in document.items()}
 
 
 def refusal(machine: str, error: Mapping[str, Any]) -> TpuopsError:
