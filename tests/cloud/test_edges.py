@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +16,7 @@ from google.auth import exceptions
 from tpuops.cloud.credentials import credentials, refusal
 from tpuops.cloud.endpoints import at, google, is_loopback
 from tpuops.cloud.retry import LONGEST_S, TRIES, repeatedly
-from tpuops.cloud.threads import in_thread
+from tpuops.cloud.threads import Once, Turns, in_thread
 from tpuops.errors import AccessError, Conflict, Transient
 
 
@@ -103,6 +105,50 @@ def test_without_a_login_the_command_is_named(monkeypatch):
         credentials(google())
     assert raised.value.hint == "run `gcloud auth application-default login`"
     assert raised.value.exit_code == 3
+
+
+def test_gclouds_own_login_is_read_without_starting_gcloud(monkeypatch, tmp_path):
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    login = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
+    (tmp_path / "application_default_credentials.json").write_text(json.dumps(login))
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    found = credentials(google())
+    assert type(found).__name__ == "Credentials"
+    assert found.refresh_token == "r"
+
+
+def test_the_heavy_import_waits_for_the_light_ones():
+    turns, order, held = Turns(), [], threading.Event()
+
+    def build(name: str, *, heavy: bool) -> None:
+        with turns.taken(heavy=heavy), turns.taken(heavy=heavy):
+            order.append(name)
+            held.wait(5)
+
+    threads = []
+    for name, heavy in (("first", False), ("heavy", True), ("light", False)):
+        threads.append(threading.Thread(target=build, args=(name,), kwargs={"heavy": heavy}))
+        threads[-1].start()
+        time.sleep(0.05)
+    held.set()
+    for thread in threads:
+        thread.join(5)
+    assert order == ["first", "light", "heavy"]
+
+
+def test_a_client_is_built_once_and_a_failed_build_again():
+    built: list[int] = []
+
+    def build() -> int:
+        built.append(1)
+        if len(built) == 1:
+            raise ValueError("not yet")
+        return len(built)
+
+    once = Once(build)
+    with pytest.raises(ValueError, match="not yet"):
+        once()
+    assert [once(), once()] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from tpuops.clock import Clock
 from tpuops.cloud import compute, tpu
 from tpuops.cloud.calls import Call, Caller
 from tpuops.cloud.compute import ComputeService
+from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.operations import GONE, Waiting
 from tpuops.cloud.port import ObjectStore, Operation
 from tpuops.cloud.retry import repeatedly
 from tpuops.cloud.storage import BucketStore, StorageService, create_bucket
+from tpuops.cloud.threads import Once
 from tpuops.cloud.tpu import TpuService
 from tpuops.errors import CloudError, Conflict, NotFound, Transient
 from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec
@@ -34,9 +36,10 @@ class GoogleCloud:
 
     def __init__(self, endpoints: Endpoints, clock: Clock, on_call: Callable[[Call], None] = lambda call: None) -> None:
         self._caller = Caller(clock, on_call)
-        self._tpu = TpuService(endpoints)
-        self._compute = ComputeService(endpoints)
-        self._storage = StorageService(endpoints)
+        who = Once(lambda: credentials(endpoints))  # one login, and one token, for all three
+        self._tpu = TpuService(endpoints, who)
+        self._compute = ComputeService(endpoints, who)
+        self._storage = StorageService(endpoints, who)
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
     def store(self, bucket: str) -> ObjectStore:

@@ -5,20 +5,19 @@ Methods are synchronous and run in the threads of `calls`; nothing here waits be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tpuops.cloud.answers import Answer, of_compute
 from tpuops.cloud.calls import TIMEOUT_S
-from tpuops.cloud.credentials import SCOPE, credentials
+from tpuops.cloud.credentials import SCOPE
 from tpuops.cloud.endpoints import Endpoints
-from tpuops.cloud.threads import IMPORTING
+from tpuops.cloud.threads import Once
 from tpuops.resources import Place, Vm, VmSpec
 
 if TYPE_CHECKING:
-    from google.cloud import compute_v1
+    from google.auth.credentials import Credentials
 
 _ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
 LONGEST_WAIT_S = 130.0
@@ -33,58 +32,37 @@ def path(place: Place, name: str) -> str:
 class ComputeService:
     """The methods that tpuops uses. Each raises what the client library raises."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
-        self._endpoints = endpoints
+    def __init__(self, endpoints: Endpoints, who: Callable[[], Credentials]) -> None:
+        self._endpoints, self._who = endpoints, who
+        self._library = Once(_library, heavy=True)
+        self._instances = Once(lambda: self._library().InstancesClient(**self._options()), heavy=True)
+        self._operations = Once(lambda: self._library().ZoneOperationsClient(**self._options()), heavy=True)
+        self._projects = Once(lambda: self._library().ProjectsClient(**self._options()), heavy=True)
 
-    @cached_property
-    def _library(self) -> Any:
-        with IMPORTING:
-            from google.cloud import compute_v1  # noqa: PLC0415 - 1.4 s, loaded while other calls are in flight
-
-            return compute_v1
-
-    @cached_property
     def _options(self) -> dict[str, Any]:
-        with IMPORTING:
-            return {
-                "credentials": credentials(self._endpoints),
-                "client_options": {"api_endpoint": self._endpoints.compute},
-            }
-
-    @cached_property
-    def instances(self) -> compute_v1.InstancesClient:
-        """The instances client."""
-        return self._library.InstancesClient(**self._options)
-
-    @cached_property
-    def operations(self) -> compute_v1.ZoneOperationsClient:
-        """The zone operations client."""
-        return self._library.ZoneOperationsClient(**self._options)
-
-    @cached_property
-    def projects(self) -> compute_v1.ProjectsClient:
-        """The projects client."""
-        return self._library.ProjectsClient(**self._options)
+        return {"credentials": self._who(), "client_options": {"api_endpoint": self._endpoints.compute}}
 
     def get(self, place: Place, name: str) -> Vm:
         """instances.get."""
-        return vm(place, self.instances.get(request=_at(place, instance=name), **_ONCE))
+        return vm(place, self._instances().get(request=_at(place, instance=name), **_ONCE))
 
     def insert(self, spec: VmSpec, request_id: str) -> str:
         """instances.insert; the operation's name. The same request id names the same insertion."""
-        resource = self._library.Instance(message(spec))
+        resource = self._library().Instance(message(spec))
         request = _at(spec.place, instance_resource=resource, request_id=request_id)
-        return str(self.instances.insert_unary(request=request, **_ONCE).name)
+        return str(self._instances().insert_unary(request=request, **_ONCE).name)
 
     def delete(self, place: Place, name: str, request_id: str) -> str:
         """instances.delete; the operation's name."""
-        return str(self.instances.delete_unary(request=_at(place, instance=name, request_id=request_id), **_ONCE).name)
+        return str(
+            self._instances().delete_unary(request=_at(place, instance=name, request_id=request_id), **_ONCE).name
+        )
 
     def wait(self, place: Place, operation: str, timeout_s: float) -> Answer | bool:
         """zoneOperations.wait: False where it still runs, True when it succeeded, else what it failed with."""
         request = _at(place, operation=operation)
-        found = self.operations.wait(request=request, retry=None, timeout=min(timeout_s, LONGEST_WAIT_S))
-        if found.status != self._library.Operation.Status.DONE:
+        found = self._operations().wait(request=request, retry=None, timeout=min(timeout_s, LONGEST_WAIT_S))
+        if found.status != self._library().Operation.Status.DONE:
             return False
         errors = [{"code": error.code, "message": error.message} for error in found.error.errors]
         if not errors and not found.http_error_status_code:
@@ -93,7 +71,13 @@ class ComputeService:
 
     def project_number(self, project: str) -> str:
         """projects.get; its `id` is the project's number."""
-        return str(self.projects.get(request={"project": project}, **_ONCE).id)
+        return str(self._projects().get(request={"project": project}, **_ONCE).id)
+
+
+def _library() -> Any:
+    from google.cloud import compute_v1  # noqa: PLC0415 - seconds of import, spent while other calls are in flight
+
+    return compute_v1
 
 
 def message(spec: VmSpec) -> dict[str, Any]:

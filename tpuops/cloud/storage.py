@@ -7,21 +7,21 @@ repeats what is safe to repeat; when a repeated conditional write says 412 it lo
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tpuops.cloud.calls import TIMEOUT_S, Caller
-from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.port import ObjectStat, StoredObject
 from tpuops.cloud.retry import repeatedly
-from tpuops.cloud.threads import IMPORTING
+from tpuops.cloud.threads import Once
 from tpuops.errors import Conflict, NotFound, Transient
 from tpuops.resources import Bucket, BucketSpec
 
 if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
     from google.cloud import storage
 
 # google-cloud-storage retries uploads and deletions unless told not to (google-cloud.md 4.5).
@@ -31,44 +31,41 @@ _ONCE: dict[str, Any] = {"retry": None, "timeout": TIMEOUT_S}
 class StorageService:
     """The methods that tpuops uses. Each raises what the client library raises."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
-        self._endpoints = endpoints
+    def __init__(self, endpoints: Endpoints, who: Callable[[], Credentials]) -> None:
+        self._endpoints, self._who = endpoints, who
+        self._client = Once(self._build)
         self._said = threading.local()
 
-    @cached_property
-    def client(self) -> storage.Client:
-        """The client, imported and built at the first call, over a session that notes each reply's Date."""
-        with IMPORTING:
-            from google.auth.transport.requests import AuthorizedSession  # noqa: PLC0415
-            from google.cloud import storage  # noqa: PLC0415
+    def _build(self) -> storage.Client:
+        """Over a session that notes each reply's Date. The one call that needs a project names it itself."""
+        from google.auth.transport.requests import AuthorizedSession  # noqa: PLC0415
+        from google.cloud import storage  # noqa: PLC0415
 
-            who = credentials(self._endpoints)
-            session = AuthorizedSession(who)
-            session.hooks["response"].append(self._note_date)
-            options = {"api_endpoint": self._endpoints.storage}
-            # The one call that needs a project (buckets.insert) names it itself.
-            return storage.Client(project="none", credentials=who, client_options=options, _http=session)
+        session = AuthorizedSession(self._who())
+        session.hooks["response"].append(self._note_date)
+        options = {"api_endpoint": self._endpoints.storage}
+        return storage.Client(project="none", credentials=self._who(), client_options=options, _http=session)
 
     def bucket(self, name: str) -> Bucket:
         """buckets.get."""
-        return bucket(self.client.get_bucket(name, **_ONCE))
+        return bucket(self._client().get_bucket(name, **_ONCE))
 
     def create_bucket(self, spec: BucketSpec) -> Bucket:
         """buckets.insert: uniform access, no public access, no soft delete (google-cloud.md 4.7, 4.8)."""
-        wanted = self.client.bucket(spec.name)
+        wanted = self._client().bucket(spec.name)
         wanted.labels = dict(spec.labels)
         wanted.iam_configuration.uniform_bucket_level_access_enabled = True
         wanted.iam_configuration.public_access_prevention = "enforced"
         # Soft delete bills a week of every overwritten lease and every rotated checkpoint.
         wanted.soft_delete_policy.retention_duration_seconds = 0
         location = spec.location.upper()
-        return bucket(self.client.create_bucket(wanted, location=location, project=spec.project, **_ONCE))
+        return bucket(self._client().create_bucket(wanted, location=location, project=spec.project, **_ONCE))
 
     def read(self, bucket_name: str, name: str) -> StoredObject | None:
         """objects.get with its bytes; None where it is absent, or changed in between."""
         from google.api_core import exceptions as api  # noqa: PLC0415
 
-        found = self.client.bucket(bucket_name).get_blob(name, **_ONCE)
+        found = self._client().bucket(bucket_name).get_blob(name, **_ONCE)
         if found is None:
             return None
         # A proxy may drop the Date; then the object counts as fresh, since a lease taken too early does harm.
@@ -82,18 +79,18 @@ class StorageService:
 
     def write(self, bucket_name: str, name: str, data: bytes, if_generation: int | None) -> ObjectStat:
         """objects.insert."""
-        blob = self.client.bucket(bucket_name).blob(name)
+        blob = self._client().bucket(bucket_name).blob(name)
         kind = "application/json" if name.endswith(".json") else "application/octet-stream"
         blob.upload_from_string(data, content_type=kind, if_generation_match=if_generation, **_ONCE)
         return stat(blob)
 
     def delete(self, bucket_name: str, name: str, if_generation: int | None) -> None:
         """objects.delete."""
-        self.client.bucket(bucket_name).blob(name).delete(if_generation_match=if_generation, **_ONCE)
+        self._client().bucket(bucket_name).blob(name).delete(if_generation_match=if_generation, **_ONCE)
 
     def list(self, bucket_name: str, prefix: str) -> tuple[ObjectStat, ...]:
         """objects.list, all pages."""
-        return tuple(stat(blob) for blob in self.client.list_blobs(bucket_name, prefix=prefix, **_ONCE))
+        return tuple(stat(blob) for blob in self._client().list_blobs(bucket_name, prefix=prefix, **_ONCE))
 
     def _note_date(self, reply: Any, *_: Any, **__: Any) -> None:
         """The server's own clock, kept for this thread's call: ages of leases are measured by it."""

@@ -5,19 +5,19 @@ Methods are synchronous and run in the threads of `calls`; nothing here waits, r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tpuops.cloud.answers import Answer, of_operation
 from tpuops.cloud.calls import TIMEOUT_S
-from tpuops.cloud.credentials import SCOPE, credentials
+from tpuops.cloud.credentials import SCOPE
 from tpuops.cloud.endpoints import Endpoints
-from tpuops.cloud.threads import IMPORTING
+from tpuops.cloud.threads import Once
 from tpuops.resources import Node, NodeSpec, Place, Worker
 
 if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
     from google.cloud.tpu_v2 import TpuClient
 
 # The library retries by itself unless told not to, and waits for ever unless given a time (google-cloud.md 2.1).
@@ -37,45 +37,40 @@ def parent(place: Place) -> str:
 class TpuService:
     """The methods that tpuops uses. Each raises what the client library raises."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
-        self._endpoints = endpoints
+    def __init__(self, endpoints: Endpoints, who: Callable[[], Credentials]) -> None:
+        self._endpoints, self._who = endpoints, who
+        self._client = Once(self._build)
 
-    @cached_property
-    def client(self) -> TpuClient:
-        """The client, imported and built at the first call."""
-        with IMPORTING:
-            from google.cloud import tpu_v2  # noqa: PLC0415 - 0.6 s that `--help` must not pay
+    def _build(self) -> TpuClient:
+        from google.cloud import tpu_v2  # noqa: PLC0415 - a second that `--help` must not pay
 
-            return tpu_v2.TpuClient(
-                credentials=credentials(self._endpoints),
-                transport="rest",
-                client_options={"api_endpoint": self._endpoints.tpu},
-            )
+        options = {"api_endpoint": self._endpoints.tpu}
+        return tpu_v2.TpuClient(credentials=self._who(), transport="rest", client_options=options)
 
     def get(self, place: Place, name: str) -> Node:
         """nodes.get."""
-        return node(place, self.client.get_node(request={"name": path(place, name)}, **_ONCE))
+        return node(place, self._client().get_node(request={"name": path(place, name)}, **_ONCE))
 
     def create(self, spec: NodeSpec) -> str:
         """nodes.create; the operation's name. There is no request id: only the node's name protects against doubles."""
         request = {"parent": parent(spec.place), "node_id": spec.name, "node": message(spec)}
-        return _operation(self.client.create_node(request=request, **_ONCE))
+        return _operation(self._client().create_node(request=request, **_ONCE))
 
     def delete(self, place: Place, name: str) -> str:
         """nodes.delete; the operation's name."""
-        return _operation(self.client.delete_node(request={"name": path(place, name)}, **_ONCE))
+        return _operation(self._client().delete_node(request={"name": path(place, name)}, **_ONCE))
 
     def stop(self, place: Place, name: str) -> str:
         """nodes.stop; the operation's name."""
-        return _operation(self.client.stop_node(request={"name": path(place, name)}, **_ONCE))
+        return _operation(self._client().stop_node(request={"name": path(place, name)}, **_ONCE))
 
     def start(self, place: Place, name: str) -> str:
         """nodes.start; the operation's name."""
-        return _operation(self.client.start_node(request={"name": path(place, name)}, **_ONCE))
+        return _operation(self._client().start_node(request={"name": path(place, name)}, **_ONCE))
 
     def poll(self, operation: str) -> Answer | bool:
         """operations.get: False while it runs, True when it succeeded, else what it failed with."""
-        found = self.client.get_operation(request={"name": operation}, **_ONCE)
+        found = self._client().get_operation(request={"name": operation}, **_ONCE)
         if not found.done:
             return False
         if not found.HasField("error"):
@@ -85,7 +80,7 @@ class TpuService:
     def host_keys(self, place: Place, name: str, worker: int) -> tuple[str, ...]:
         """nodes.getGuestAttributes, namespace `hostkeys` of one worker, as `type base64` lines."""
         request = {"name": path(place, name), "worker_ids": [str(worker)]}
-        reply = self.client.get_guest_attributes(request=request, **_ONCE)
+        reply = self._client().get_guest_attributes(request=request, **_ONCE)
         items = [item for entry in reply.guest_attributes for item in entry.query_value.items]
         return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
 
