@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
-from tpuops.errors import CommandFailed, Unreachable
+from tpuops.errors import Busy, CommandFailed, Unreachable
 from tpuops.lifecycle.story import Story
 from tpuops.remote.port import Agent, AgentStatus
 from tpuops.resources import Node
@@ -105,6 +105,11 @@ async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
         worker = WorkerEvidence(0, log, error.exit_status)
         evidence = Evidence((worker,), story.machine.state, story.machine.health)
         return AttemptEnd(evidence, agent, site.clock.monotonic(), story.machine)
+    if (status.run_id, status.attempt) != (spec.run_id, spec.attempt):
+        raise Busy(
+            f"attempt {status.attempt} of run {status.run_id} lives on {story.machine.name}: another controller is at work",
+            hint="invoke status",
+        )
     site.journal.record("train.started", run=spec.run_id, attempt=spec.attempt, pid=status.pid, node=story.machine.name)
     return Attempt(story.machine, agent, spec.run_id, spec.attempt)
 
