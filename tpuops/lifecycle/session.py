@@ -107,7 +107,7 @@ async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
         return AttemptEnd(evidence, agent, site.clock.monotonic(), story.machine)
     if (status.run_id, status.attempt) != (spec.run_id, spec.attempt):
         raise Busy(
-            f"attempt {status.attempt} of run {status.run_id} is on {story.machine.name}: another controller started it",
+            f"attempt {status.attempt} of run {status.run_id} is on {story.machine.name}, which another started",
             hint="invoke status",
         )
     site.journal.record("train.started", run=spec.run_id, attempt=spec.attempt, pid=status.pid, node=story.machine.name)
