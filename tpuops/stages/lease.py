@@ -73,13 +73,20 @@ def _started_without_proc(pid: int) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Our write of the lease: its generation, and the monotonic second after which it may have been made."""
+
+    generation: int
+    since: float
+
+
 class Lease:
     """A held lease. Use `take`; then `check` before each change, `release` at the end."""
 
-    def __init__(self, store: ObjectStore, name: str, me: Holder, generation: int, clock: Clock) -> None:
+    def __init__(self, store: ObjectStore, name: str, me: Holder, clock: Clock, held: Held) -> None:
         self._store, self._name, self._me, self._clock = store, name, me, clock
-        self._generation = generation
-        self._confirmed = clock.monotonic()
+        self._generation, self._confirmed = held.generation, held.since
         self._lost = ""
         self._renewing: asyncio.Task[None] | None = None
 
@@ -155,13 +162,17 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
         Busy: the holder lives (it renewed while we watched, or its process is on this host).
     """
     first = seen = await store.read(name)
+    # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
+    asked = clock.monotonic()
     while True:
         if seen is not None and parse(seen.data).token == me.token:
-            return _held(store, name, me, seen.stat.generation, clock)  # our own write, whose reply was lost
+            held = Held(seen.stat.generation, asked)  # our own write, whose reply was lost
+            return _kept(Lease(store, name, me, clock, held))
         if seen is None or _is_free(seen, me):
             with suppress(Conflict):  # somebody was faster: look at who
+                asked = clock.monotonic()
                 stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
-                return _held(store, name, me, stat.generation, clock)
+                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)))
         else:
             _refuse_if_alive(first, seen, me)
             journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
@@ -170,8 +181,7 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
         first = first or seen
 
 
-def _held(store: ObjectStore, name: str, me: Holder, generation: int, clock: Clock) -> Lease:
-    lease = Lease(store, name, me, generation, clock)
+def _kept(lease: Lease) -> Lease:
     lease.keep()
     return lease
 
