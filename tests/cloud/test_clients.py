@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
@@ -334,6 +335,13 @@ async def test_an_object_is_read_with_the_servers_own_time(canned, cloud):
     assert found.data == b"{}"
     assert found.stat.generation == 7
     assert abs((datetime.now(UTC) - found.server_now).total_seconds()) < 5
+
+
+async def test_one_question_is_one_request(canned, cloud):
+    canned.say("POST /upload/storage/v1/b/b/o", (200, OBJECT))
+    await cloud.store("b").write("lease.json", b"{}", if_generation=0)
+    await asyncio.sleep(0.1)
+    assert [seen.verb for seen in canned.seen] == ["POST"]
 
 
 async def test_a_conditional_write_says_which_generation_it_wants(canned, cloud):

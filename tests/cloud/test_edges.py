@@ -15,6 +15,7 @@ from google.auth import exceptions
 
 from tpuops.cloud.credentials import credentials, refusal
 from tpuops.cloud.endpoints import at, google, is_loopback
+from tpuops.cloud.imports import submodules
 from tpuops.cloud.retry import LONGEST_S, TRIES, repeatedly
 from tpuops.cloud.threads import Once, Turns, in_thread
 from tpuops.errors import AccessError, Conflict, Transient
@@ -91,6 +92,26 @@ def test_importing_the_cloud_room_loads_no_client_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_of_compute_only_the_used_services_are_loaded_and_the_whole_can_be_had_later():
+    code = (
+        "import sys\n"
+        "from tpuops.cloud.compute import _library\n"
+        "part = _library()\n"
+        "print(sum(name.startswith('google.cloud.compute_v1.services.') for name in sys.modules) < 60)\n"
+        "print('google.cloud.compute_v1' in sys.modules)\n"
+        "from google.cloud import compute_v1\n"
+        "print(compute_v1.InstancesClient is part.InstancesClient, hasattr(compute_v1, 'DisksClient'))\n"
+        "print(_library().Instance is compute_v1.Instance)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True", "True", "True"]
+
+
+def test_a_package_that_is_not_there_is_said_so():
+    with pytest.raises(ModuleNotFoundError):
+        submodules("google.cloud.not_there_v1", "x")
 
 
 def test_local_endpoints_look_for_no_credentials(monkeypatch):

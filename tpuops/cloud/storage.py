@@ -44,7 +44,10 @@ class StorageService:
         session = AuthorizedSession(self._who())
         session.hooks["response"].append(self._note_date)
         options = {"api_endpoint": self._endpoints.storage}
-        return storage.Client(project="none", credentials=self._who(), client_options=options, _http=session)
+        client = storage.Client(project="none", credentials=self._who(), client_options=options, _http=session)
+        # Else every new bucket is asked for once more, in a thread and with retries nobody sees (google-cloud.md 4.10).
+        client._bucket_metadata_cache = None
+        return client
 
     def bucket(self, name: str) -> Bucket:
         """buckets.get."""
