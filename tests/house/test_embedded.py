@@ -32,9 +32,11 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists() and b"(python" in Path(f"/proc/{pid}/stat").read_bytes()
 
 
-async def test_it_is_started_once_and_found_by_everybody_after(state: Path) -> None:
+async def test_it_is_started_once_and_found_by_everybody_after(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spawn, spawned = embedded._spawn, []
+    monkeypatch.setattr(embedded, "_spawn", lambda *where: spawned.append(where) or spawn(*where))
     stages = await asyncio.gather(*(embedded.ensure(state) for _ in range(5)))
-    assert len({stage.pid for stage in stages}) == 1
+    assert len({stage.pid for stage in stages}) == len(spawned) == 1
     assert embedded.status(state) == stages[0] == await embedded.ensure(state)
     assert embedded.ask(stages[0], "GET", "/_cloud/status")["nodes"] == []
 

@@ -12,7 +12,7 @@ HOSTS = r"pythonh[o]sted|py[p]i[.]org|registry[.]np[m]js|deb[.]d[e]bian|--(?:ext
 MACHINE_PATHS = r"/work/(?:main|steering|shared|\.library)|/ro[o]t/|\.\./\.library|/ho[m]e/[a-z]+/\.(?:cache|pyenv)"
 UNSAFE = (
     r"StrictHostKeyChecking[ =]n[o]\b|AutoAdd[P]olicy|known_hosts\s*=\s*N[o]ne|shell\s*=\s*Tr[u]e"
-    r"|yaml\.lo[a]d\(|verify\s*=\s*Fal[s]e|^\s*exce[p]t:"
+    r"|yaml\.lo[a]d\((?!.*SafeLoader)|verify\s*=\s*Fal[s]e|^\s*exce[p]t:"
 )
 UNFINISHED = (
     r"\b(?:TO[D]O|FIX[M]E|XX[X]|HA[C]K)\b|raise NotImpl[e]mentedError|pytest\.(?:sk[i]p|mark\.(?:sk[i]p|xf[a]il))"
