@@ -18,7 +18,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from tpuops.localcloud.core.events import Booted, Crashed, LogLine, MachineSpec, Notice
+from tpuops.localcloud.core.events import Booted, Crashed, MachineSpec, Notice
 from tpuops.localcloud.machines import Machines
 from tpuops.localcloud.network import choose_network
 
@@ -151,7 +151,3 @@ def fresh(site: Site) -> Iterator[MachineSpec]:
     spec = site.boot()
     yield spec
     site.do(site.machines.delete(spec.id))
-
-
-def steps(site: Site, spec: MachineSpec) -> list[tuple[int, int]]:
-    return [(n.fault_index, n.step) for n in site.notices if isinstance(n, LogLine) and n.id == spec.id]

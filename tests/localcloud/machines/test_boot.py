@@ -82,8 +82,9 @@ def test_the_startup_script_runs_as_root_at_every_boot_with_its_output_kept(site
     spec = dataclasses.replace(spec, metadata={**spec.metadata, "startup-script": script})
     for boot in (1, 2):
         site.start(dataclasses.replace(spec, boot=boot))
-        log = f"for i in $(seq 100); do [ $(grep -c status /var/log/startup-script.log) = {boot} ] && break; sleep .05; done"
-        text = site.says(spec, f"{log}; cat /var/log/startup-script.log")
+        ended = f"[ $(grep -c status /var/log/startup-script.log) = {boot} ]"
+        wait = f"for i in $(seq 100); do {ended} && break; sleep .05; done"
+        text = site.says(spec, f"{wait}; cat /var/log/startup-script.log")
         assert text == "\n".join(["user 0 home /root rehearsal 1", "startup-script exit status 3"] * boot)
         site.do(site.machines.stop(spec.id))
     site.do(site.machines.delete(spec.id))
@@ -124,7 +125,7 @@ def test_a_taken_address_is_a_crash_that_says_so(site) -> None:
     with listening(spec.address, site.network.ssh_port) as taken:
         taken.listen()
         site.do(site.machines.start(spec))
-    assert "in use" in [n for n in site.notices if isinstance(n, Crashed) and n.id == spec.id][0].reason
+    assert "in use" in next(n for n in site.notices if isinstance(n, Crashed) and n.id == spec.id).reason
     site.do(site.machines.delete(spec.id))
 
 
@@ -141,5 +142,5 @@ def test_changed_metadata_changes_who_may_log_in(site, fresh) -> None:
 
 
 def test_booted_says_what_the_machine_is_like(site, machine) -> None:
-    booted = [n for n in site.notices if isinstance(n, Booted) and n.id == machine.id][0]
+    booted = next(n for n in site.notices if isinstance(n, Booted) and n.id == machine.id)
     assert set(booted.agent) == {"landlock", "python", "boot_s"}

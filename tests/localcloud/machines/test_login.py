@@ -1,4 +1,4 @@
-"""Logging in to a machine: commands, codes, signals, terminals, files, tunnels; what outlives a connection and what not."""
+"""Logging in to a machine: commands, codes, signals, terminals, files, tunnels; what outlives a connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ async def test_a_command_killed_by_a_signal_is_reported_as_that_signal(site, mac
 
 async def test_a_signal_from_the_client_reaches_the_whole_command(site, machine) -> None:
     async with site.connect(machine) as connection:
-        process = await connection.create_process("trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
+        process = await connection.create_process(
+            "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+        )
         assert await process.stdout.readline() == "ready\n"
         process.send_signal("TERM")
         done = await asyncio.wait_for(process.wait(), 5)
@@ -84,7 +86,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = "xterm"
-            os.execvp(argv[0], argv)  # noqa: S606
+            os.execvp(argv[0], argv)
         self.text = ""
 
     def type(self, text: str) -> None:
@@ -124,11 +126,11 @@ def test_a_shell_on_a_terminal_behaves_like_one(site, machine) -> None:
 
 def test_tmux_can_be_attached_detached_and_survives_a_lost_connection(site, fresh) -> None:
     site.says(fresh, "tmux new -d -s work 'echo beginning; sleep 1000'")
-    terminal = Terminal(site.ssh_argv(fresh, "-tt") + ["tmux attach -t work"])
+    terminal = Terminal([*site.ssh_argv(fresh, "-tt"), "tmux attach -t work"])
     terminal.wait_for("beginning")
     terminal.close()
     assert site.says(fresh, "tmux ls -F '#{session_name}'") == "work"
-    terminal = Terminal(site.ssh_argv(fresh, "-tt") + ["tmux attach -t work"])
+    terminal = Terminal([*site.ssh_argv(fresh, "-tt"), "tmux attach -t work"])
     terminal.wait_for("beginning")
     terminal.type("\x02d")
     terminal.wait_for("detached")
@@ -138,9 +140,11 @@ def test_tmux_can_be_attached_detached_and_survives_a_lost_connection(site, fres
 
 
 def test_losing_the_connection_hangs_up_a_terminal_and_closes_the_pipes_of_a_command(site, fresh) -> None:
-    terminal = Terminal(site.ssh_argv(fresh, "-tt") + ["trap 'echo hup > ~/hup' HUP; echo ready; sleep 1000 & wait"])
+    terminal = Terminal([*site.ssh_argv(fresh, "-tt"), "trap 'echo hup > ~/hup' HUP; echo ready; sleep 1000 & wait"])
     terminal.wait_for("ready")
-    command = subprocess.Popen([*site.ssh_argv(fresh), "echo ready; cat; echo end > ~/eof"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = subprocess.Popen(
+        [*site.ssh_argv(fresh), "echo ready; cat; echo end > ~/eof"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert command.stdout.readline() == b"ready\n"
     assert site.order(fresh, order="ssh_drop", for_s=0)["dropped"] == 2
     terminal.close()
@@ -154,7 +158,9 @@ def test_losing_the_connection_hangs_up_a_terminal_and_closes_the_pipes_of_a_com
 async def test_a_terminal_can_be_resized(site, machine) -> None:
     async with site.connect(machine) as connection:
         process = await connection.create_process(
-            "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done", term_type="xterm", term_size=(80, 24)
+            "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done",
+            term_type="xterm",
+            term_size=(80, 24),
         )
         assert "ready" in await process.stdout.readline()
         process.change_terminal_size(120, 50)
@@ -185,7 +191,10 @@ async def test_sftp_begins_at_home_and_ends_at_the_sandboxs_root(site, machine) 
 
 
 async def test_a_tunnel_reaches_a_port_of_the_machine(site, machine) -> None:
-    server = "import socket as s; l=s.create_server(('127.0.0.1', 0)); print(l.getsockname()[1], flush=True); l.accept()[0].send(b'hello')"
+    server = (
+        "import socket; door = socket.create_server(('127.0.0.1', 0))\n"
+        "print(door.getsockname()[1], flush=True); door.accept()[0].send(b'hello')"
+    )
     async with site.connect(machine) as connection:
         process = await connection.create_process(f"python -c {shlex.quote(server)}")
         port = int(await process.stdout.readline())
