@@ -150,18 +150,30 @@ def _explained_away(each: Finding, others: Iterable[Finding]) -> Finding:
     """A hit yields to the classes it is commonly an echo of, wherever in the log they are."""
     if each.dropped:
         return each
-    named = each.hit.signature.echo_of
     for other in others:
-        if other.dropped or other is each or other.failure_class == each.failure_class:
-            continue
-        if other.failure_class in named or ("any" in named and other.rank < _RANK[Role.LAST]):
+        if _yields(each, other) and not (_yields(other, each) and _order(each) < _order(other)):
             return Finding(each.hit, each.failure_class, each.action, each.role, f"echo of {other.hit.signature.id}")
     return each
 
 
+def _yields(each: Finding, other: Finding) -> bool:
+    if other.dropped or other is each or other.failure_class == each.failure_class:
+        return False
+    if other.rank >= _RANK[Role.WRAPPER] and other.rank > each.rank:
+        return False
+    named = each.hit.signature.echo_of
+    return other.failure_class in named or ("any" in named and other.rank < each.rank)
+
+
+def _order(each: Finding) -> tuple[int, int, int]:
+    """What wins: rank, then the first line; on one line the inner message of a cause, the outer one of an echo."""
+    offset = each.hit.offset
+    return each.rank, each.hit.line_number, -offset if each.rank <= _RANK[Role.SUSPECT] else offset
+
+
 def _choose(findings: Iterable[Finding]) -> Finding | None:
     counting = [each for each in findings if not each.dropped]
-    return min(counting, key=lambda each: (each.rank, each.hit.offset), default=None)
+    return min(counting, key=_order, default=None)
 
 
 def _decided(chosen: Finding, findings: tuple[Finding, ...]) -> Judgement:
@@ -204,7 +216,7 @@ def _last_line(log: Log) -> tuple[int, bytes]:
 
 def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
     number, line = _last_line(log)
-    alarm = None if findings else _first_alarm(log, engine)
+    alarm = _first_alarm(log, engine)
     if failed or alarm is not None or not line:
         if alarm is not None:
             number, line = alarm
@@ -216,9 +228,11 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
 def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
     found = None
+    harmless = False
     for number, line in enumerate(log.tail.split(b"\n"), log.tail_line):
+        harmless = bool(engine.benign.search(line)) or (harmless and not _RECORD.match(line))
         if engine.progress.search(line):
             found = None
-        elif found is None and _ALARM.search(line) and not engine.benign.search(line):
+        elif found is None and not harmless and _ALARM.search(line):
             found = number, line
     return found

@@ -86,7 +86,7 @@ class Scan:
         self._open = [hit for hit in self._open if len(hit.after) < AFTER]
         found = self.engine.which(block.data)
         progress = self.engine.progress_index in found
-        suspects = [index for index in found if index < self.engine.progress_index]
+        suspects = sorted(index for index in found if index < self.engine.progress_index)
         if suspects or (progress and self._pending):
             self._look(block, suspects, progress)
         elif progress:
