@@ -51,6 +51,11 @@ def pytest_configure() -> None:
         os.environ.pop(name, None)
 
 
+def pytest_unconfigure() -> None:
+    """Also where no test ran."""
+    shutil.rmtree(BASE, ignore_errors=True)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A machine without gcloud fails the tests that need it, unless it says openly that it has none."""
     if os.environ.get("TPUOPS_WITHOUT_GCLOUD") == "1":
@@ -79,7 +84,6 @@ def nothing_is_left_behind() -> Iterator[None]:
     left = processes_left()
     for pid in left:
         os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(BASE, ignore_errors=True)
     assert not left, f"processes outlived their tests: {left}"
     assert _snapshot() == before, f"the tests changed the real home: {_snapshot() ^ before}"
 
