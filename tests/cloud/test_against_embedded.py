@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tpuops import embedded
+from tests.cloud_fixture import LocalCloud, cloud  # noqa: F401 - a fixture
 from tpuops.clock import SystemClock
 from tpuops.cloud.client import GoogleCloud
 from tpuops.cloud.endpoints import at
@@ -31,30 +31,38 @@ NO_CAPACITY = 'There is no more capacity in the zone "us-central1-a"; you can tr
 class Wire:
     """An embedded cloud, the product's client on it, and what its own log says."""
 
-    stage: embedded.Stage
+    served: LocalCloud
 
     @property
     def cloud(self) -> GoogleCloud:
-        return GoogleCloud(at(self.stage.url, self.stage.ssh_port), SystemClock())
+        return GoogleCloud(at(self.served.url, self.served.ssh_port), SystemClock())
 
-    def fault(self, on: dict, do: dict) -> None:
-        embedded.ask(self.stage, "POST", "/_cloud/faults", json.dumps([{"on": on, "do": do}]).encode())
+    def fault(self, on: dict[str, Any], do: dict[str, Any]) -> None:
+        self.served.add_faults([{"on": on, "do": do}])
 
-    def mutations(self, resource: str) -> list[str]:
-        log = embedded.ask(self.stage, "GET", "/_cloud/requests")["requests"]
-        return [seen["method"] for seen in log if seen["mutating"] and seen["resource"].endswith(resource)]
+    def carried_out(self, method: str, after: int) -> int:
+        """How often a method changed something since entry `after` of the log."""
+        return len(self.served.requests(after, method=method, status=200))
+
+    @property
+    def now(self) -> int:
+        return max((entry["n"] for entry in self.served.requests()), default=0)
 
 
 @pytest.fixture(scope="module")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    state: Path = tmp_path_factory.mktemp("cloud")
-    yield Wire(asyncio.run(embedded.ensure(state)))
-    asyncio.run(embedded.stop(state))
+    served = LocalCloud(tmp_path_factory.mktemp("wire") / "cloud", "--seed", "1", "--no-machines")
+    served.start()
+    try:
+        yield Wire(served)
+        assert [fault for fault in served.faults() if fault["fired_at"] is None] == []
+    finally:
+        served.stop()
 
 
 @pytest.fixture
-async def store(wire: Wire, request: pytest.FixtureRequest) -> ObjectStore:
-    name = f"tpuops-test-{abs(hash(request.node.name)) % 10**10}"
+async def store(wire: Wire) -> ObjectStore:
+    name = f"tpuops-test-{uuid.uuid4().hex[:8]}"
     await wire.cloud.create_bucket(BucketSpec(name, PLACE.project, "us-central1", LABELS))
     return wire.cloud.store(name)
 
@@ -70,9 +78,9 @@ def vm_spec(name: str) -> VmSpec:
 
 
 async def test_a_node_lives_from_creation_to_deletion(wire: Wire) -> None:
-    cloud, name = wire.cloud, "whole-life"
-    await cloud.wait(await cloud.create_node(node_spec(name)), 30)
-    made = await cloud.node(PLACE, name)
+    there, name = wire.cloud, "whole-life"
+    await there.wait(await there.create_node(node_spec(name)), 30)
+    made = await there.node(PLACE, name)
     assert made is not None
     assert (made.state, made.accelerator, made.runtime, made.spot) == ("READY", "v3-8", "tpu-ubuntu2204-base", False)
     assert made.labels == LABELS
@@ -81,170 +89,169 @@ async def test_a_node_lives_from_creation_to_deletion(wire: Wire) -> None:
     assert made.workers[0].external_ip
     assert made.created is not None
     assert abs(made.created - datetime.now(UTC)) < timedelta(minutes=1)
-    await cloud.wait(await cloud.stop_node(PLACE, name), 30)
-    stopped = await cloud.node(PLACE, name)
+    await there.wait(await there.stop_node(PLACE, name), 30)
+    stopped = await there.node(PLACE, name)
     assert stopped is not None
     assert stopped.state == "STOPPED"
-    await cloud.wait(await cloud.start_node(PLACE, name), 30)
-    started = await cloud.node(PLACE, name)
+    await there.wait(await there.start_node(PLACE, name), 30)
+    started = await there.node(PLACE, name)
     assert started is not None
     assert (started.state, started.id) == ("READY", made.id)
-    gone = await cloud.delete_node(PLACE, name)
+    gone = await there.delete_node(PLACE, name)
     assert gone is not None
-    await cloud.wait(gone, 30)
-    assert await cloud.node(PLACE, name) is None
-    assert await cloud.delete_node(PLACE, name) is None
+    await there.wait(gone, 30)
+    assert await there.node(PLACE, name) is None
+    assert await there.delete_node(PLACE, name) is None
 
 
-async def test_host_keys_are_published_some_time_after_the_start(wire: Wire) -> None:
-    cloud, name = wire.cloud, "with-keys"
-    await cloud.wait(await cloud.create_node(node_spec(name)), 30)
-    keys: tuple[str, ...] = ()
-    for _ in range(100):
-        keys = await cloud.host_keys(PLACE, name, 0)
+async def test_host_keys_are_published_some_time_after_the_start(cloud: LocalCloud) -> None:  # noqa: F811
+    there, name, keys = GoogleCloud(at(cloud.url, cloud.ssh_port), SystemClock()), "with-keys", ()
+    await there.wait(await there.create_node(node_spec(name)), 30)
+    for _ in range(200):
+        keys = await there.host_keys(PLACE, name, 0)
         if keys:
             break
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
     assert any(key.startswith("ssh-ed25519 AAAA") for key in keys)
-    await cloud.delete_node(PLACE, name)
 
 
 async def test_a_vm_lives_from_creation_to_deletion(wire: Wire) -> None:
-    cloud, name = wire.cloud, "whole-vm"
-    await cloud.wait(await cloud.create_vm(vm_spec(name)), 30)
-    made = await cloud.vm(PLACE, name)
+    there, name = wire.cloud, "whole-vm"
+    await there.wait(await there.create_vm(vm_spec(name)), 30)
+    made = await there.vm(PLACE, name)
     assert made is not None
     assert (made.state, made.machine_type, made.labels) == ("RUNNING", "e2-small", LABELS)
     assert made.external_ip
-    gone = await cloud.delete_vm(PLACE, name)
+    gone = await there.delete_vm(PLACE, name)
     assert gone is not None
-    await cloud.wait(gone, 30)
-    assert await cloud.vm(PLACE, name) is None
-    assert await cloud.delete_vm(PLACE, name) is None
+    await there.wait(gone, 30)
+    assert await there.vm(PLACE, name) is None
+    assert await there.delete_vm(PLACE, name) is None
 
 
 async def test_a_taken_name_is_a_conflict(wire: Wire) -> None:
-    cloud = wire.cloud
-    first = await cloud.create_vm(vm_spec("taken"))
+    there = wire.cloud
+    first = await there.create_vm(vm_spec("taken"))
     with pytest.raises(Conflict):
-        await cloud.create_vm(vm_spec("taken"))
-    await cloud.wait(first, 30)
-    node = await cloud.create_node(node_spec("taken"))
+        await there.create_vm(vm_spec("taken"))
+    await there.wait(first, 30)
+    node = await there.create_node(node_spec("taken"))
     with pytest.raises(Conflict):
-        await cloud.create_node(node_spec("taken"))
-    await cloud.wait(node, 30)
-    await asyncio.gather(cloud.delete_vm(PLACE, "taken"), cloud.delete_node(PLACE, "taken"))
+        await there.create_node(node_spec("taken"))
+    await there.wait(node, 30)
+    await asyncio.gather(there.delete_vm(PLACE, "taken"), there.delete_node(PLACE, "taken"))
 
 
 @pytest.mark.parametrize("deed", ["lose_reply", "drop_request"])
 async def test_lost_on_the_way_there_is_still_exactly_one_node(wire: Wire, deed: str) -> None:
-    cloud, name = wire.cloud, f"once-{deed.replace('_', '-')}"
+    there, name, before = wire.cloud, f"once-{deed.replace('_', '-')}", wire.now
     wire.fault({"method": "tpu.nodes.create"}, {deed: True})
-    await cloud.wait(await cloud.create_node(node_spec(name)), 30)
-    made = await cloud.node(PLACE, name)
+    await there.wait(await there.create_node(node_spec(name)), 30)
+    made = await there.node(PLACE, name)
     assert made is not None
     assert made.state == "READY"
+    assert wire.carried_out("tpu.nodes.create", before) == 1
     wire.fault({"method": "tpu.nodes.delete"}, {deed: True})
-    gone = await cloud.delete_node(PLACE, name)
+    gone = await there.delete_node(PLACE, name)
     if gone is not None:
-        await cloud.wait(gone, 30)
-    assert await cloud.node(PLACE, name) is None
+        await there.wait(gone, 30)
+    assert await there.node(PLACE, name) is None
 
 
 @pytest.mark.parametrize("deed", ["lose_reply", "drop_request"])
 async def test_stop_and_start_survive_a_lost_reply(wire: Wire, deed: str) -> None:
-    cloud, name = wire.cloud, f"stop-{deed.replace('_', '-')}"
-    await cloud.wait(await cloud.create_node(node_spec(name)), 30)
+    there, name = wire.cloud, f"stop-{deed.replace('_', '-')}"
+    await there.wait(await there.create_node(node_spec(name)), 30)
     wire.fault({"method": "tpu.nodes.stop"}, {deed: True})
-    await cloud.wait(await cloud.stop_node(PLACE, name), 30)
+    await there.wait(await there.stop_node(PLACE, name), 30)
     wire.fault({"method": "tpu.nodes.start"}, {deed: True})
-    await cloud.wait(await cloud.start_node(PLACE, name), 30)
-    found = await cloud.node(PLACE, name)
+    await there.wait(await there.start_node(PLACE, name), 30)
+    found = await there.node(PLACE, name)
     assert found is not None
     assert found.state == "READY"
-    await cloud.delete_node(PLACE, name)
+    await there.delete_node(PLACE, name)
 
 
 @pytest.mark.parametrize("deed", ["lose_reply", "drop_request"])
 async def test_lost_on_the_way_there_is_still_exactly_one_vm(wire: Wire, deed: str) -> None:
-    cloud, name = wire.cloud, f"vm-{deed.replace('_', '-')}"
+    there, name = wire.cloud, f"vm-{deed.replace('_', '-')}"
     wire.fault({"method": "compute.instances.insert"}, {deed: True})
-    await cloud.wait(await cloud.create_vm(vm_spec(name)), 30)
-    made = await cloud.vm(PLACE, name)
+    await there.wait(await there.create_vm(vm_spec(name)), 30)
+    made = await there.vm(PLACE, name)
     assert made is not None
     wire.fault({"method": "compute.instances.delete"}, {deed: True})
-    gone = await cloud.delete_vm(PLACE, name)
+    gone = await there.delete_vm(PLACE, name)
     if gone is not None:
-        await cloud.wait(gone, 30)
-    assert await cloud.vm(PLACE, name) is None
+        await there.wait(gone, 30)
+    assert await there.vm(PLACE, name) is None
 
 
 async def test_after_a_lost_reply_somebody_elses_node_stays_untouched(wire: Wire) -> None:
-    cloud, name = wire.cloud, "of-bob"
+    there, name = wire.cloud, "of-bob"
     bobs = replace(node_spec(name), labels=Owned("v3-8", "bob").labels)
-    await cloud.wait(await cloud.create_node(bobs), 30)
+    await there.wait(await there.create_node(bobs), 30)
     wire.fault({"method": "tpu.nodes.create"}, {"drop_request": True})
     with pytest.raises(Conflict):
-        await cloud.create_node(node_spec(name))
-    found = await cloud.node(PLACE, name)
+        await there.create_node(node_spec(name))
+    found = await there.node(PLACE, name)
     assert found is not None
     assert found.labels == bobs.labels
-    await cloud.delete_node(PLACE, name)
+    await there.delete_node(PLACE, name)
 
 
 async def test_capacity_that_runs_out_late_is_told_from_quota(wire: Wire) -> None:
-    cloud, name = wire.cloud, "late"
+    there, name = wire.cloud, "late"
     wire.fault({"method": "tpu.nodes.create"}, {"fail_operation": {"code": 8, "message": NO_CAPACITY}})
-    operation = await cloud.create_node(node_spec(name))
+    operation = await there.create_node(node_spec(name))
     with pytest.raises(NoCapacity, match="no more capacity") as raised:
-        await cloud.wait(operation, 30)
+        await there.wait(operation, 30)
     assert raised.value.exit_code == 4
-    await cloud.delete_node(PLACE, name)
+    await there.delete_node(PLACE, name)
 
 
 async def test_a_stopped_node_may_find_no_capacity_at_its_start(wire: Wire) -> None:
-    cloud, name = wire.cloud, "late-start"
-    await cloud.wait(await cloud.create_node(node_spec(name)), 30)
-    await cloud.wait(await cloud.stop_node(PLACE, name), 30)
+    there, name = wire.cloud, "late-start"
+    await there.wait(await there.create_node(node_spec(name)), 30)
+    await there.wait(await there.stop_node(PLACE, name), 30)
     wire.fault({"method": "tpu.nodes.start"}, {"fail_operation": {"code": 8, "message": NO_CAPACITY}})
-    operation = await cloud.start_node(PLACE, name)
+    operation = await there.start_node(PLACE, name)
     with pytest.raises(NoCapacity):
-        await cloud.wait(operation, 30)
-    found = await cloud.node(PLACE, name)
+        await there.wait(operation, 30)
+    found = await there.node(PLACE, name)
     assert found is not None
     assert found.state == "STOPPED"
-    await cloud.delete_node(PLACE, name)
+    await there.delete_node(PLACE, name)
 
 
 async def test_a_refusal_is_not_repeated_and_a_passing_fault_is(wire: Wire) -> None:
-    cloud = wire.cloud
+    there, before = wire.cloud, wire.now
     with pytest.raises(Refused):
-        await cloud.create_node(replace(node_spec("nowhere"), accelerator="v3-64"))
-    assert wire.mutations("nowhere") in (["tpu.nodes.create"], [])
+        await there.create_node(replace(node_spec("nowhere"), accelerator="v3-64"))
+    assert len(wire.served.requests(before, method="tpu.nodes.create")) == 1
     unavailable = {"http": 503, "status": "UNAVAILABLE", "message": "The service is currently unavailable."}
     wire.fault({"method": "tpu.nodes.get"}, {"error": unavailable})
-    assert await cloud.node(PLACE, "not-there") is None
+    assert await there.node(PLACE, "not-there") is None
 
 
 async def test_a_spot_node_is_never_stopped(wire: Wire) -> None:
-    cloud, name = wire.cloud, "spot"
-    await cloud.wait(await cloud.create_node(node_spec(name, spot=True)), 30)
+    there, name = wire.cloud, "spot"
+    await there.wait(await there.create_node(node_spec(name, spot=True)), 30)
     with pytest.raises((Refused, Conflict)):
-        await cloud.stop_node(PLACE, name)
-    await cloud.delete_node(PLACE, name)
+        await there.stop_node(PLACE, name)
+    await there.delete_node(PLACE, name)
 
 
 async def test_a_bucket_is_ours_by_its_project_and_made_once(wire: Wire) -> None:
-    cloud, spec = wire.cloud, BucketSpec("tpuops-once-12345678", PLACE.project, "us-central1", LABELS)
+    there, spec = wire.cloud, BucketSpec("tpuops-once-12345678", PLACE.project, "us-central1", LABELS)
     wire.fault({"method": "storage.buckets.insert"}, {"lose_reply": True})
-    made = await cloud.create_bucket(spec)
+    made = await there.create_bucket(spec)
     assert (made.name, made.location, made.labels) == (spec.name, "us-central1", LABELS)
-    assert made.project_number == await cloud.project_number(PLACE.project)
+    assert made.project_number == await there.project_number(PLACE.project)
     assert made.project_number.isdigit()
     with pytest.raises(Conflict):
-        await cloud.create_bucket(spec)
-    assert (await cloud.bucket(spec.name)) == made
-    assert await cloud.bucket("tpuops-nobody-12345678") is None
+        await there.create_bucket(spec)
+    assert (await there.bucket(spec.name)) == made
+    assert await there.bucket("tpuops-nobody-12345678") is None
 
 
 async def test_objects_carry_a_lock(store: ObjectStore) -> None:
@@ -257,7 +264,7 @@ async def test_objects_carry_a_lock(store: ObjectStore) -> None:
     assert found.data == b'{"holder": "ann"}'
     assert found.stat == first
     assert abs(found.server_now - datetime.now(UTC)) < timedelta(seconds=10)
-    await asyncio.sleep(1)  # one write a second an object (google-cloud.md 4.2)
+    await asyncio.sleep(1)  # one write a second an object (google-there.md 4.2)
     second = await store.write("lease.json", b"{}", if_generation=first.generation)
     assert second.generation != first.generation
     with pytest.raises(Conflict):
