@@ -1,0 +1,104 @@
+"""Controllers as processes: each has a host and a pid, and may die or stand still at any call it makes.
+
+A dead controller's coroutines stay where they are, like memory of a killed process: no `finally` of theirs runs. They
+are buried, harmlessly, after the end of the schedule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from tests.simulation.loop import VirtualClock
+
+PHASES = ("send", "commit", "reply")
+
+
+class Buried(BaseException):
+    """Ends a dead controller's coroutines once nobody looks any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """What becomes of a controller at its `call`-th call: before it is sent, after it took effect, after the reply.
+
+    `pause_s` None: it dies. Otherwise it stands still that long (SIGSTOP) and goes on.
+    `same_host`: where the next controller starts, `after_s` later.
+    """
+
+    call: int
+    phase: str
+    same_host: bool
+    after_s: float = 1.0
+    pause_s: float | None = None
+
+
+@dataclass(slots=True)
+class Life:
+    """One controller process."""
+
+    host: str
+    pid: int
+    doom: Doom | None = None
+    alive: bool = True
+    over: bool = False
+    calls: int = 0
+    on_change: Callable[[Life, str], None] = lambda life, method: None
+    struck: asyncio.Event = field(default_factory=asyncio.Event)
+    _stuck: set[asyncio.Future[None]] = field(default_factory=set)
+    _paused: asyncio.Event | None = None
+    _buried: bool = False
+
+    async def at(self, phase: str) -> None:
+        """Pass a point of a call, or never return from it."""
+        if phase == "send":
+            self.calls += 1
+        if self.doom is not None and (self.doom.call, self.doom.phase) == (self.calls, phase):
+            self._strike(self.doom)
+        await self.breathe()
+
+    async def breathe(self) -> None:
+        """Return only while the process runs."""
+        while self._paused is not None and not self._paused.is_set():
+            await self._paused.wait()
+        if self._buried:
+            raise Buried
+        if not self.alive:
+            stuck = asyncio.get_running_loop().create_future()
+            self._stuck.add(stuck)
+            await stuck
+
+    def _strike(self, doom: Doom) -> None:
+        self.doom = None
+        self.struck.set()
+        if doom.pause_s is None:
+            self.alive = False
+            return
+        self._paused = asyncio.Event()
+        asyncio.get_running_loop().call_later(doom.pause_s, self._paused.set)
+
+    def bury(self) -> None:
+        """Let the coroutines of this process end without any further effect."""
+        self.alive, self._buried = False, True
+        for stuck in self._stuck:
+            if not stuck.done():
+                stuck.set_exception(Buried())
+        if self._paused is not None:
+            self._paused.set()
+
+
+CURRENT: ContextVar[Life] = ContextVar("life")
+
+
+class LifeClock(VirtualClock):
+    """The clock of one controller: who sleeps may not wake up again."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    async def sleep(self, wait_s: float) -> None:
+        """Let time pass; a dead process stays asleep."""
+        await super().sleep(wait_s)
+        await self._life.breathe()

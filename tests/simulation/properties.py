@@ -1,0 +1,166 @@
+"""What has to hold after every schedule, whatever struck: measured on the cloud itself, not on what the product says.
+
+Names P1 to P10 are those of the measures. Each function returns what is wrong, in words; nothing means that it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from tests.simulation.play import History
+from tests.simulation.schedules import BILLING, DONE, NODE, TRAINING
+
+BUSY = 7
+
+
+def violations(history: History) -> list[str]:
+    """Every property that does not hold, in words."""
+    found = list(history.problems)
+    for each in _ALL:
+        found += [f"{each.__name__}: {problem}" for problem in each(history)]
+    return found
+
+
+def p1_nothing_is_left_that_the_file_says_to_delete(history: History) -> Iterator[str]:
+    """What stands is exactly what the last report names as kept or remaining, and the file says so."""
+    stands = {key.rpartition("/")[2] for key in (*history.nodes, *history.vms)}
+    document = history.last.document
+    if not document:
+        return
+    kept = {left["name"] for left in document["kept"] if left["kind"] in {"node", "vm"}}
+    remains = {left["name"] for left in document["remains"] if left["kind"] in {"node", "vm"}}
+    unsaved = any(left["kind"] == "outputs" for left in document["remains"])
+    if {"vm-taken", "stranger"} & set(history.schedule.kinds):
+        kept &= stands | {NODE}  # it may have been taken after the report
+    if not unsaved and stands != kept | remains:
+        yield f"there stand {sorted(stands)}, but the report names {sorted(kept | remains)}"
+    words = history.schedule.environment["teardown"]
+    word = words["success" if history.last.exit_code == DONE else "failure"]
+    if word == "delete" and history.last.exit_code != BILLING and stands:
+        yield f"exit {history.last.exit_code}, and {sorted(stands)} stand though the file says delete"
+    if word == "keep" and not stands and history.last.exit_code in {DONE, TRAINING}:
+        yield "the file says keep, and nothing stands"
+    if document["remains"] and history.last.exit_code != BILLING:
+        yield f"something remains, and the exit code is {history.last.exit_code}"
+    if history.open_operations:
+        yield f"operations are still under way: {history.open_operations}"
+
+
+def p3_down_takes_the_rest_away(history: History) -> Iterator[str]:
+    """With no more faults, `down` leaves nothing."""
+    if history.after_down != {"left": [], "remains": []}:
+        yield f"after down: {history.after_down}"
+
+
+def p4_what_is_not_ours_is_untouched(history: History) -> Iterator[str]:
+    """Decoys are as they were, and no change was even asked of them."""
+    for name, before in history.decoys.items():
+        if history.decoys_after.get(name) != before:
+            yield f"{name} was {before}, is {history.decoys_after.get(name)}"
+
+
+def p7_changes_are_bounded(history: History) -> Iterator[str]:
+    """No more creations, deletions, stops and starts than machines lost, recoveries, faults and controllers explain."""
+    made = Counter(row["method"] for row in history.requests if row["mutating"] and row["service"] != "storage")
+    begun = {node for node in (row["resource"] for row in history.requests) if node}
+    assert begun
+    reasons = len(history.schedule.faults) + len(history.schedule.dooms)
+    for method, count in made.items():
+        if method.startswith(("tpu.", "compute.")) and count > _decoys(method) + 2 * (1 + reasons):
+            yield f"{count} calls of {method} with {reasons} reasons"
+    refused = [row for row in history.requests if row["mutating"] and row["status"] in {400, 401, 403}]
+    for (method, resource), count in Counter((row["method"], row["resource"]) for row in refused).items():
+        if count > 1 + len(history.schedule.dooms):
+            yield f"{method} of {resource} was refused {count} times and asked again"
+
+
+def _decoys(method: str) -> int:
+    return 4 if method in {"tpu.nodes.create", "compute.instances.insert", "compute.instances.delete"} else 0
+
+
+def p8_the_end_is_one_that_the_script_permits(history: History) -> Iterator[str]:
+    """The exit code is permitted by the oracle, agrees with the report, and names a cause where it is no success."""
+    last, schedule = history.last, history.schedule
+    if last.exit_code not in schedule.permitted:
+        said = last.error or last.document.get("cause", "")
+        yield f"exit {last.exit_code} ({said}), permitted are {sorted(schedule.permitted)} for {schedule.kinds}"
+    if last.document and last.exit_code not in {DONE} and not (last.document["cause"] or last.document["remains"]):
+        yield f"exit {last.exit_code} without a cause"
+    for end in history.ends:
+        if end is not last and end.exit_code != BUSY and end.exit_code not in schedule.permitted:
+            yield f"an earlier controller ended with {end.exit_code}: {end.error or end.document.get('cause')}"
+
+
+def p8_a_bug_is_never_paid_for(history: History) -> Iterator[str]:
+    """What only a person can mend is not retried."""
+    if not {"bug", "setup"} & set(history.schedule.kinds) or history.schedule.dooms:
+        return
+    kills = sum(1 for fault in history.faults if "kill" in fault["do"] and fault["fired_at"] is not None)
+    if len(history.started) > 1 + kills:
+        yield f"{len(history.started)} attempts for a program that cannot work"
+
+
+def p8_success_means_trained(history: History) -> Iterator[str]:
+    """A run that ends well reached its last step, and its results are in the bucket."""
+    if history.last.exit_code != DONE:
+        return
+    runs = {start.run_id: start.record for start in history.started}
+    run_id = history.last.document.get("run_id", "")
+    steps = history.schedule.program.steps
+    if run_id not in runs or f"step={steps} ".encode() not in bytes(runs[run_id].log):
+        yield f"done, but run {run_id!r} never reached step {steps}"
+    saved = [name for name in history.objects if re.search(rf"/runs/{run_id}/saved/outputs/metrics\.json$", name)]
+    if not saved:
+        yield "done, but the outputs are not in the bucket"
+
+
+def p9_training_goes_on_from_its_last_checkpoint(history: History) -> Iterator[str]:
+    """No attempt begins before the newest complete checkpoint of anything this life trained."""
+    newest = 0
+    closed: set[str] = set()
+    for start in history.started:
+        newest = max(newest, start.checkpoint) if start.run_id not in closed else newest
+        first = start.record.first_step
+        if first is not None and start.attempt > 1 and first < start.checkpoint:
+            yield f"attempt {start.attempt} began at step {first}, the checkpoint is {start.checkpoint}"
+    runs = [start.run_id for start in history.started]
+    fresh = len(set(runs))
+    if fresh > 1 and not history.schedule.dooms:
+        yield f"one command trained {fresh} runs: {sorted(set(runs))}"
+    attempts = [(start.run_id, start.attempt) for start in history.started]
+    if len(set(attempts)) != len(attempts):
+        yield f"an attempt was started twice: {attempts}"
+
+
+def p10_the_record_is_closed(history: History) -> Iterator[str]:
+    """After a complete end nobody holds the lease."""
+    if not history.last.document:
+        return  # it never took the lease: somebody else's waits for its expiry
+    held = [name for name in history.objects if name.endswith("/lease.json")]
+    if held:
+        yield f"the lease is still held after the end: {held}"
+
+
+def every_fault_that_could_fire_did(history: History) -> Iterator[str]:
+    """A run that ended well met all that waited for a step (a fault that never strikes proves nothing)."""
+    if history.last.exit_code != DONE or history.schedule.dooms:
+        return
+    for fault in history.faults:
+        if "step" in fault["on"] and fault["fired_at"] is None:
+            yield f"never fired: {fault['on']} {fault['do']}"
+
+
+_ALL: tuple[Callable[[History], Iterator[str]], ...] = (
+    p1_nothing_is_left_that_the_file_says_to_delete,
+    p3_down_takes_the_rest_away,
+    p4_what_is_not_ours_is_untouched,
+    p7_changes_are_bounded,
+    p8_the_end_is_one_that_the_script_permits,
+    p8_a_bug_is_never_paid_for,
+    p8_success_means_trained,
+    p9_training_goes_on_from_its_last_checkpoint,
+    p10_the_record_is_closed,
+    every_fault_that_could_fire_did,
+)

@@ -1,0 +1,358 @@
+"""Schedules: from a seed, an environment, a training program, faults in the embedded cloud's own format, and dooms.
+
+A schedule is plain data, so the same one can be played in virtual time and given to the real embedded cloud. Each
+ingredient also says how the run may end because of it: that is the oracle.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.simulation.lives import PHASES, Doom
+from tests.simulation.worker import Program
+
+DONE, PERSON, CAPACITY, GAVE_UP, BILLING, LIMIT, TRAINING = 0, 3, 4, 5, 6, 8, 10
+INFEED = """Traceback (most recent call last):
+FailedPreconditionError: Unable to enqueue when not opened, queue: [0000:00:04.0 PE0 C0 MC-1 TN0 Queue \
+TENSOR_CORE_INFEED]. State is: FAILED
+An error was raised. This may be due to a preemption in a connected worker or parameter server. Error: Socket closed
+"""
+STOCKOUT = 'There is no more capacity in the zone "us-central1-a"; you can try in another zone where Cloud TPU Nodes'
+QUOTA = "Quota limit 'TPUV3sPodPerProjectPerZoneForTPUAPI' has been exceeded. Limit: 8 in zone us-central1-a."
+NODE, VM = "tpuops-sim-ada", "tpuops-sim-ada-vm"
+
+TRANSIENT: tuple[dict[str, Any], ...] = (
+    {"error": {"http": 503, "status": "UNAVAILABLE", "message": "The service is currently unavailable."}},
+    {"error": {"http": 500, "status": "INTERNAL", "message": "Internal error encountered."}},
+    {
+        "error": {
+            "http": 429,
+            "status": "RESOURCE_EXHAUSTED",
+            "message": "Quota exceeded for quota metric 'Write requests' and limit 'Write requests per minute'",
+            "reason": "RATE_LIMIT_EXCEEDED",
+        }
+    },
+    {"lose_reply": True},
+    {"drop_request": True},
+    {"delay_s": 3.0},
+)
+READS = (
+    "tpu.nodes.get",
+    "tpu.operations.get",
+    "tpu.nodes.getGuestAttributes",
+    "compute.instances.get",
+    "compute.projects.get",
+    "storage.buckets.get",
+    "storage.objects.list",
+)
+CHANGES = (
+    "tpu.nodes.create",
+    "tpu.nodes.delete",
+    "compute.instances.insert",
+    "compute.instances.delete",
+    "storage.buckets.insert",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outsider:
+    """Somebody else deletes our VM and puts their own under its name, so many seconds after the beginning."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One life to be lived. `permitted` are the exit codes it may end with, `doubt` those that a crash adds."""
+
+    seed: int
+    environment: dict[str, Any]
+    program: Program
+    faults: tuple[dict[str, Any], ...] = ()
+    dooms: tuple[Doom, ...] = ()
+    outsider: Outsider | None = None
+    permitted: frozenset[int] = frozenset({DONE})
+    kinds: tuple[str, ...] = ()
+    wired: bool = True
+
+    @property
+    def spot(self) -> bool:
+        """Whether the node may be taken at any time."""
+        return bool(self.environment["tpu"]["provisioning"] == "spot")
+
+    @property
+    def script(self) -> dict[str, Any]:
+        """The fault script, as the embedded cloud reads it."""
+        return {"progress": {"file": "**/train.log", "pattern": r"step=(\d+)"}, "faults": list(self.faults)}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A schedule while it is being drawn."""
+
+    rng: random.Random
+    schedule: Schedule
+    steps: list[int] = field(default_factory=list)
+
+    def add(self, kind: str, *faults: dict[str, Any], ends: frozenset[int] | None = None, wired: bool = True) -> None:
+        """Append faults. `ends` replaces the permitted ends (an ingredient that decides how it ends)."""
+        old = self.schedule
+        self.schedule = replace(
+            old,
+            faults=(*old.faults, *faults),
+            permitted=old.permitted if ends is None else ends,
+            kinds=(*old.kinds, kind),
+            wired=old.wired and wired,
+        )
+
+    def change(self, **fields: Any) -> None:
+        """Set fields of the schedule."""
+        self.schedule = replace(self.schedule, **fields)
+
+    def step(self) -> int:
+        """A step at which nothing happens yet, not a checkpoint's own."""
+        free = [step for step in range(4, self.schedule.program.steps - 8) if step % 10 in {3, 4, 5, 6, 7}]
+        free = [step for step in free if all(abs(step - other) > 4 for other in self.steps)]
+        chosen = self.rng.choice(free)
+        self.steps.append(chosen)
+        return chosen
+
+
+def draw(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    rng = random.Random(f"lifecycle/{seed}")
+    draft = Draft(rng, Schedule(seed, environment(rng), Program()))
+    endings = (_fine, _fine, _fine, _fine, _bug, _setup, _loop, _sick, _quota, _forbidden, _stockout, _limit)
+    rng.choice(endings)(draft)
+    decided = draft.schedule.permitted != {DONE}
+    for ingredient in rng.sample(_MILD, rng.choice((0, 1, 1, 2, 2, 3))):
+        if not (decided and ingredient in _NOT_WHEN_DECIDED):
+            ingredient(draft)
+    if not decided:
+        _at_steps(draft, rng.choice((0, 1, 1, 2, 3)))
+    if rng.random() < 0.4:
+        _dooms(draft)
+    _sort(draft)
+    return draft.schedule
+
+
+def environment(rng: random.Random) -> dict[str, Any]:
+    """An environment file's content."""
+    return {
+        "version": 1,
+        "cloud": "local",
+        "project": "local-sim",
+        "zone": "us-central1-a",
+        "tpu": {
+            "accelerator": "v3-8",
+            "runtime": "tpu-ubuntu2204-base",
+            "provisioning": rng.choice(("on-demand", "on-demand", "spot")),
+        },
+        "vm": rng.choice(("none", {"machine_type": "e2-small"}, {"machine_type": "e2-small"})),
+        "train": {
+            "source": "source",
+            "command": ["python3", "train.py"],
+            "outputs": ["outputs"],
+            "progress": r"step=(\d+)",
+        },
+        "teardown": {
+            "success": rng.choice(("delete", "delete", "delete", "keep")),
+            "failure": rng.choice(("delete", "delete", "keep")),
+        },
+        "limits": {"runtime": "1d"},
+    }
+
+
+def _fine(draft: Draft) -> None:
+    """A program that ends well."""
+
+
+def _bug(draft: Draft) -> None:
+    program = replace(draft.schedule.program, bug_at=draft.rng.choice((1, 7, 14, 33, 58)))
+    draft.change(program=program)
+    draft.add("bug", ends=frozenset({TRAINING}))
+    if program.bug_at > 20 and draft.rng.random() < 0.5:
+        draft.add("kill", {"on": {"step": 13}, "do": {"kill": "train.py"}})
+
+
+def _setup(draft: Draft) -> None:
+    draft.change(program=replace(draft.schedule.program, setup_code=1))
+    draft.schedule.environment["train"]["setup"] = [["python3", "setup.py"]]
+    draft.add("setup", ends=frozenset({TRAINING}))
+
+
+def _loop(draft: Draft) -> None:
+    """Killed again and again before it gets anywhere: three restarts are granted."""
+    times, step = draft.rng.choice((2, 3, 4, 7)), draft.step()
+    kills = [{"on": {"step": step}, "do": {"kill": "train.py"}}] * times
+    draft.add(f"loop{times}", *kills, ends=frozenset({DONE if times <= 3 else GAVE_UP}), wired=False)
+
+
+def _sick(draft: Draft) -> None:
+    """The device breaks again and again at one step, on this machine and on every other."""
+    times, step = draft.rng.choice((1, 2, 3, 5)), draft.step()
+    faults = [{"on": {"step": step}, "do": {"device_fault": {"message": INFEED}}}] * times
+    if draft.schedule.spot:
+        ends = frozenset({DONE} if times == 1 else {GAVE_UP, TRAINING})
+    else:
+        ends = frozenset({DONE if times <= 2 else GAVE_UP})
+    draft.add(f"sick{times}", *faults, ends=ends, wired=times == 1)
+
+
+def _quota(draft: Draft) -> None:
+    method = "tpu.nodes.create"
+    if draft.schedule.environment["vm"] != "none" and draft.rng.random() < 0.3:
+        method = "compute.instances.insert"
+    refusal = {"http": 429, "status": "RESOURCE_EXHAUSTED", "message": QUOTA}
+    if method.startswith("compute"):
+        refusal = {"http": 403, "message": "Quota 'CPUS' exceeded. Limit: 8.0", "reason": "quotaExceeded"}
+    draft.add("quota", {"on": {"method": method}, "do": {"error": refusal}}, ends=frozenset({CAPACITY}))
+
+
+def _forbidden(draft: Draft) -> None:
+    refusal = draft.rng.choice(
+        (
+            {
+                "http": 403,
+                "status": "PERMISSION_DENIED",
+                "message": "Permission 'tpu.nodes.create' denied on 'projects/local-sim/locations/us-central1-a'",
+                "reason": "IAM_PERMISSION_DENIED",
+            },
+            {"http": 400, "status": "INVALID_ARGUMENT", "message": "Cloud TPU received a bad request."},
+        )
+    )
+    fault = {"on": {"method": "tpu.nodes.create"}, "do": {"error": refusal}}
+    draft.add("forbidden", fault, ends=frozenset({PERSON}))
+
+
+def _stockout(draft: Draft) -> None:
+    """No capacity: four waits are granted."""
+    times = draft.rng.choice((1, 2, 4, 5, 9))
+    fault = {"on": {"method": "tpu.nodes.create"}, "do": {"fail_operation": {"code": 8, "message": STOCKOUT}}}
+    ends = frozenset({DONE if times <= 4 else CAPACITY})
+    draft.add(f"stockout{times}", *([fault] * times), ends=ends, wired=times == 1)
+
+
+def _limit(draft: Draft) -> None:
+    draft.change(program=replace(draft.schedule.program, steps=400, step_s=0.5, every=40))
+    draft.schedule.environment["limits"] = {"runtime": "1m"}
+    draft.add("limit", ends=frozenset({LIMIT}), wired=False)
+
+
+def _at_steps(draft: Draft, count: int) -> None:
+    """Faults of the machine at steps far enough apart that each is followed by progress."""
+    for _ in range(count):
+        kind = draft.rng.choice(("kill", "device_fault", "ssh_drop", "preempt"))
+        step = draft.step()
+        deed: dict[str, Any] = {
+            "kill": {"kill": "train.py"},
+            "device_fault": {"device_fault": {"message": INFEED}},
+            "ssh_drop": {"ssh_drop": {"for_s": draft.rng.choice((0.2, 1.0, 4.0))}},
+            "preempt": {"preempt": True},
+        }[kind]
+        draft.add(kind, {"on": {"step": step}, "do": deed})
+
+
+def _passing(draft: Draft) -> None:
+    """A passing fault of a call, at most three times, which bounded retries overcome."""
+    method = draft.rng.choice((*READS, *CHANGES, *CHANGES))
+    if draft.schedule.environment["vm"] == "none" and method.startswith("compute.instances"):
+        method = "tpu.nodes.create"
+    deeds = [draft.rng.choice(TRANSIENT) for _ in range(draft.rng.choice((1, 1, 2, 3)))]
+    nth = 1 if method in CHANGES else draft.rng.choice((1, 1, 2, 3))
+    wired = nth == 1 and not any("delay_s" in deed for deed in deeds)
+    draft.add(f"passing:{method}", *({"on": {"method": method, "nth": nth}, "do": deed} for deed in deeds), wired=wired)
+
+
+def _record_lost(draft: Draft) -> None:
+    """The reply to a write of lease, record or journal is lost, or the write is refused for a moment."""
+    which = draft.rng.choice(("*/lease.json", "*/run.json", "*/journal/*"))
+    deeds = [draft.rng.choice(TRANSIENT) for _ in range(draft.rng.choice((1, 2)))]
+    on = {"method": "storage.objects.insert", "resource": which, "nth": draft.rng.choice((1, 2))}
+    draft.add("record", *({"on": dict(on), "do": deed} for deed in deeds), wired=False)
+
+
+def _late(draft: Draft) -> None:
+    """A creation that is admitted and fails late, inside the machine room."""
+    method = draft.rng.choice(("tpu.nodes.create", "compute.instances.insert"))
+    if draft.schedule.environment["vm"] == "none":
+        method = "tpu.nodes.create"
+    failure: dict[str, Any] = {"code": 13, "message": "An internal error has occurred."}
+    if method.startswith("compute"):
+        failure = {
+            "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
+            "message": "The zone 'projects/local-sim/zones/us-central1-a' does not have enough resources available",
+        }
+    if any(kind.startswith("stockout") for kind in draft.schedule.kinds):
+        return  # together they could outlast the waits
+    draft.add("late", {"on": {"method": method}, "do": {"fail_operation": failure}})
+
+
+def _taken_early(draft: Draft) -> None:
+    """Preempted while it is being reached, or at some moment."""
+    if any(kind.startswith("stockout") for kind in draft.schedule.kinds):
+        return  # together they could outlast the waits
+    on = draft.rng.choice(
+        (
+            {"method": "tpu.nodes.getGuestAttributes", "nth": draft.rng.choice((1, 2))},
+            {"after_s": draft.rng.choice((1.0, 1.5, 2.5, 4.0)), "machine": NODE},
+        )
+    )
+    draft.add("taken", {"on": on, "do": {"preempt": True}}, wired=False)
+
+
+def _vm_taken(draft: Draft) -> None:
+    """The machine beside the TPU is taken; the run does not need it."""
+    if draft.schedule.environment["vm"] != "none" and draft.schedule.outsider is None:
+        fault = {"on": {"after_s": draft.rng.choice((2.0, 3.0)), "machine": VM}, "do": {"preempt": True}}
+        draft.add("vm-taken", fault, wired=False)
+
+
+def _stranger(draft: Draft) -> None:
+    """Somebody else's VM stands under our VM's name at the end: whatever needs a look at all of it gives up."""
+    if draft.schedule.environment["vm"] != "none" and "vm-taken" not in draft.schedule.kinds:
+        draft.change(outsider=Outsider(draft.rng.choice((2.0, 3.0))))
+        draft.add("stranger", ends=draft.schedule.permitted | {GAVE_UP, BILLING}, wired=False)
+
+
+_MILD: tuple[Callable[[Draft], None], ...] = (
+    _passing,
+    _passing,
+    _passing,
+    _record_lost,
+    _late,
+    _taken_early,
+    _vm_taken,
+    _stranger,
+)
+_NOT_WHEN_DECIDED = {_late, _taken_early, _stranger}
+
+
+def _dooms(draft: Draft) -> None:
+    """Controllers that are killed or stand still, each at one of its calls."""
+    dooms = []
+    for _ in range(draft.rng.choice((1, 1, 2, 3))):
+        pause_s = draft.rng.choice((None, None, None, 20.0, 150.0))
+        dooms.append(
+            Doom(
+                call=draft.rng.randrange(1, 45),
+                phase=draft.rng.choice(PHASES if pause_s is None else PHASES[1:]),
+                same_host=draft.rng.random() < 0.6 and pause_s is None,
+                after_s=draft.rng.choice((0.1, 2.0, 30.0, 100.0)),
+                pause_s=pause_s,
+            )
+        )
+    permitted = draft.schedule.permitted
+    if permitted & {CAPACITY, PERSON, GAVE_UP, LIMIT}:
+        permitted |= {DONE}  # what decided the end may have spent itself on a controller that died
+    draft.change(dooms=tuple(dooms), permitted=permitted, kinds=(*draft.schedule.kinds, f"dooms{len(dooms)}"))
+
+
+def _sort(draft: Draft) -> None:
+    """Step faults fire in the script's order, so they have to stand in the order of their steps."""
+    faults = draft.schedule.faults
+    at_steps = sorted((fault for fault in faults if "step" in fault["on"]), key=lambda fault: fault["on"]["step"])
+    draft.change(faults=(*(fault for fault in faults if "step" not in fault["on"]), *at_steps))
