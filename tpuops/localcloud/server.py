@@ -136,7 +136,7 @@ class Server:
         return self._last
 
     def _knows(self, token: str) -> bool:
-        """The key itself is a token too, for gcloud (CLOUDSDK_AUTH_ACCESS_TOKEN_FILE), which sends it with every call."""
+        """The key itself is a token too: gcloud sends it with every call (CLOUDSDK_AUTH_ACCESS_TOKEN_FILE)."""
         issued = self._world.get("token", token)
         alive = issued is not None and issued["expires"] > self._now()
         return alive or hmac.compare_digest(token.encode(), self._saved["key"].encode())

@@ -156,11 +156,15 @@ class Core:
         return answer if isinstance(answer, Reply) else json_reply(answer)
 
     def _fired(self, call: Call, key: str, fault: Document) -> None:
-        if set(fault["do"]) <= script.MACHINE_DEEDS:
-            name = call.params.get("node") or call.params.get("instance") or ""
-            _strike(call.scene, key, fault, name)
-        else:
+        if not set(fault["do"]) <= script.MACHINE_DEEDS:
             script.fire(self.world, key, call.now)
+            return
+        name = call.params.get("node") or call.params.get("instance") or call.query.get("nodeId") or ""
+        if "preempt" in fault["do"] and call.method.startswith("tpu.nodes.") and name:
+            script.fire(self.world, key, call.now)
+            strikes.preempt_node(call.scene, call.params["project"], call.params["zone"], name)
+            return
+        _strike(call.scene, key, fault, name)
 
     def _log(self, scene: Scene, request: Request, route: Route | None, resource: str, reply: Reply) -> None:
         counter = self.world.get("cloud", "requests") or {"seen": 0}

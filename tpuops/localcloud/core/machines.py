@@ -58,7 +58,6 @@ def define(scene: Scene, identity: Identity, account: Mapping[str, Any], metadat
         "metadata": dict(metadata),
         "boot": 0,
         "running": False,
-        "preempted": False,
         "guest": {},
     }
     scene.world.put("machine", identity.id, document)

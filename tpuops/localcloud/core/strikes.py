@@ -28,13 +28,15 @@ def strike(scene: Scene, machine: Document, deed: dict[str, Any]) -> None:
 
 def preempt(scene: Scene, machine: Document) -> None:
     """Google takes the node or the instance that the machine belongs to."""
-    machine["preempted"] = True
-    scene.world.put("machine", machine["id"], machine)
     if machine["kind"] == "tpu":
-        place = f"projects/{machine['project']}/locations/{machine['zone']}"
-        nodes.preempt(scene, f"{place}/nodes/{machine['name']}")
+        preempt_node(scene, machine["project"], machine["zone"], machine["name"])
     else:
         instances.preempt(scene, f"{machine['project']}/{machine['zone']}/{machine['name']}")
+
+
+def preempt_node(scene: Scene, project: str, zone: str, name: str) -> None:
+    """Google takes a node, also one that has no machine yet because it is still being created."""
+    nodes.preempt(scene, f"projects/{project}/locations/{zone}/nodes/{name}")
 
 
 def target(scene: Scene, pattern: str, name: str = "") -> Document | None:

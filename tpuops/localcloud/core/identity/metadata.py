@@ -98,7 +98,7 @@ def _tree(machine: Document) -> Document:
         "name": machine["name"],
         "zone": f"projects/{number}/zones/{machine['zone']}",
         "machine-type": f"projects/{number}/machineTypes/imitated",
-        "preempted": "TRUE" if machine["preempted"] else "FALSE",
+        "preempted": "FALSE",
         "maintenance-event": "NONE",
         "upcoming-maintenance": NO_MAINTENANCE,
         "network-interfaces": {"0": interface},
