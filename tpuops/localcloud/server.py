@@ -18,12 +18,13 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from tpuops import __version__
 from tpuops.localcloud.core.core import Core
-from tpuops.localcloud.core.events import Control, DeleteMachine, Event, MachineSpec, Notice, StartMachine
+from tpuops.localcloud.core.events import Control, Crashed, DeleteMachine, Event, MachineSpec, Notice, StartMachine
 from tpuops.localcloud.core.profile import PROFILES
 from tpuops.localcloud.core.wire import Reply, Request
 from tpuops.localcloud.http_skin import Skin
@@ -159,13 +160,24 @@ class Server:
         for event in events:
             task = asyncio.get_running_loop().create_task(self._carry_out(event))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._carried_out, event))
         if self._timer is not None:
             self._timer.cancel()
         now = self._now()
         due = self._core.next_due(now)
         wait_s = NEVER_S if due is None else min(NEVER_S, max(0.0, due - now))
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+
+    def _carried_out(self, event: Event, task: asyncio.Task[Any]) -> None:
+        """A machine that could not be booted has crashed; anything else that broke is said on standard error."""
+        self._tasks.discard(task)
+        broken = None if task.cancelled() else task.exception()
+        if broken is None:
+            return
+        context = {"message": f"{type(event).__name__} broke", "exception": broken}
+        asyncio.get_running_loop().call_exception_handler(context)
+        if isinstance(event, StartMachine):
+            self._noticed(Crashed(event.machine.id, repr(broken)))
 
     def _carry_out(self, event: Event) -> Coroutine[Any, Any, Any]:
         if isinstance(event, StartMachine):

@@ -48,11 +48,15 @@ class Store:
         gone = [name for name, body in dirt.documents.items() if body is None]
         bytes_kept = [(digest, data) for digest, data in dirt.contents.items() if data is not None]
         bytes_gone = [(digest,) for digest, data in dirt.contents.items() if data is None]
-        with _Transaction(self._database):
-            self._database.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", kept)
-            self._database.executemany("DELETE FROM documents WHERE kind = ? AND key = ?", gone)
-            self._database.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?)", bytes_kept)
-            self._database.executemany("DELETE FROM contents WHERE digest = ?", bytes_gone)
+        try:
+            with _Transaction(self._database):
+                self._database.executemany("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", kept)
+                self._database.executemany("DELETE FROM documents WHERE kind = ? AND key = ?", gone)
+                self._database.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?)", bytes_kept)
+                self._database.executemany("DELETE FROM contents WHERE digest = ?", bytes_gone)
+        except sqlite3.Error:
+            self._world.give_back(dirt)
+            raise
         self._contents.saved()
 
     def close(self) -> None:

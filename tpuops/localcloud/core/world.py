@@ -96,6 +96,10 @@ class World:
         dirt, self._dirt = self._dirt, Dirt()
         return dirt
 
+    def give_back(self, dirt: Dirt) -> None:
+        """What could not be saved is to be saved with the next changes; newer ones win."""
+        self._dirt = Dirt({**dirt.documents, **self._dirt.documents}, {**dirt.contents, **self._dirt.contents})
+
     def clear(self, but: tuple[str, ...] = ()) -> None:
         """Forget everything except the kinds named."""
         for kind in [kind for kind in self._kinds if kind not in but]:

@@ -7,6 +7,7 @@ family's published ratios. Image families are the public Debian and Ubuntu ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tpuops.facts import catalogue
 
@@ -43,12 +44,14 @@ DEFAULT_IMAGE = ("debian-cloud", "debian-12")
 DISK_TYPES = ("pd-standard", "pd-balanced", "pd-ssd")
 
 
+@lru_cache(maxsize=1)
 def zones() -> tuple[str, ...]:
     """The zones of Compute: those with TPUs, and their regions' a, b, c and f, without AI zones' special names."""
     plain = {f"{region}-{letter}" for region in regions() for letter in "abcf"}
     return tuple(sorted({*catalogue.zones(), *plain}))
 
 
+@lru_cache(maxsize=1)
 def regions() -> tuple[str, ...]:
     """The regions of those zones."""
     return tuple(sorted({catalogue.region_of(zone) for zone in catalogue.zones()}))

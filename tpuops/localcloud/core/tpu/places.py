@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from tpuops.facts import catalogue
@@ -14,9 +15,15 @@ TENSORFLOW_RUNTIMES = ("tpu-vm-tf-2.16.0-pjrt", "tpu-vm-tf-2.17.1-pjrt", "tpu-vm
 """A few TensorFlow images that were seen (google-cloud.md 1.8)."""
 
 
+@lru_cache(maxsize=1)
+def zones() -> frozenset[str]:
+    """The zones with TPUs; looked up at nearly every call."""
+    return frozenset(catalogue.zones())
+
+
 def locations_list(call: Call) -> Answer:
     """GET projects/P/locations."""
-    found = [(zone, _location(call, zone)) for zone in catalogue.zones()]
+    found = [(zone, _location(call, zone)) for zone in sorted(zones())]
     return _listing(call, "locations", found)
 
 
@@ -64,7 +71,7 @@ def runtimes_in(zone: str) -> list[str]:
 def known_zone(call: Call) -> str:
     """The call's zone. Raises the refusal for a location that the service does not show to this project."""
     zone = call.params["zone"]
-    if zone not in catalogue.zones():
+    if zone not in zones():
         raise hidden(call.params["project"], zone)
     return zone
 

@@ -11,6 +11,7 @@ from tpuops.facts.catalogue import Accelerator
 from tpuops.localcloud.core.draw import default_account, timestamp
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Call
+from tpuops.localcloud.core.tpu import places
 from tpuops.localcloud.core.world import Document
 
 NODE_ID = re.compile(r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")
@@ -18,6 +19,7 @@ LABEL_KEY = re.compile(r"^[a-z][a-z0-9_-]{0,62}$")
 LABEL_VALUE = re.compile(r"^[a-z0-9_-]{0,63}$")
 CONFIG_TYPES = {2: "V2", 4: "V3", 7: "V4", 9: "V5LITE_POD", 10: "V5P", 11: "V6E"}
 """AcceleratorConfig.Type by its number in the proto: clients send either form (google-cloud.md 0.6)."""
+DISK_MODES = {1: "READ_WRITE", 2: "READ_ONLY"}
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 PUBSUB = "https://www.googleapis.com/auth/pubsub"
 INPUT_FIELDS = ("description", "labels", "metadata", "tags", "cidrBlock", "dataDisks", "shieldedInstanceConfig")
@@ -39,7 +41,7 @@ def check_names(call: Call, node_id: str, labels: Mapping[str, str]) -> None:
 
 def accelerator_of(call: Call, zone: str, body: Mapping[str, Any]) -> Accelerator:
     """The slice asked for, by type or by topology; v2-8 where neither is given. Raises the recorded refusals."""
-    if zone not in catalogue.zones():
+    if zone not in places.zones():
         raise refuse("tpu.zone", zone=zone, eid=call.scene.draw.eid())
     config = body.get("acceleratorConfig") or {}
     asked = body.get("acceleratorType") or ("" if config.get("topology") else "v2-8")
@@ -66,6 +68,8 @@ def document(call: Call, name: str, accelerator: Accelerator, body: Mapping[str,
         "serviceAccount": _account(call.params["project"], body.get("serviceAccount") or {}),
     }
     shown.update({field: body[field] for field in INPUT_FIELDS if body.get(field)})
+    if body.get("dataDisks"):
+        shown["dataDisks"] = [{**disk, "mode": _mode(disk.get("mode"))} for disk in body["dataDisks"]]
     return shown
 
 
@@ -73,6 +77,11 @@ def is_spot(shown: Mapping[str, Any]) -> bool:
     """Whether the node may be taken away."""
     scheduling = shown.get("schedulingConfig", {})
     return bool(scheduling.get("spot") or scheduling.get("preemptible"))
+
+
+def _mode(asked: Any) -> str:
+    """A disk's mode by its name, whether it came as name or as number."""
+    return DISK_MODES.get(asked, str(asked or "READ_WRITE"))
 
 
 def _type_of(config: Mapping[str, Any]) -> str:
