@@ -7,13 +7,15 @@ Buckets and data are never deleted here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tpuops.errors import TpuopsError
-from tpuops.resources import Desired, Observed
+from tpuops.errors import Busy, TpuopsError, Transient
+from tpuops.resources import Desired, Node, Observed, Vm
 from tpuops.stages.apply import Crew, delete_node, delete_vm
 from tpuops.stages.look import look
+
+TRY_AGAIN_S = (2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,14 @@ def standing(desired: Desired, observed: Observed, why: str) -> tuple[Left, ...]
     return tuple(left)
 
 
+def unknown(desired: Desired, why: str) -> tuple[Left, ...]:
+    """Node and VM where nobody could look: they may stand, so they are named."""
+    place = desired.node.place
+    node = Node(desired.node.name, place, "", "", "", "", "", desired.node.spot, desired.owned.labels, ())
+    vm = None if desired.vm is None else Vm(desired.vm.name, desired.vm.place, "", "", "", desired.owned.labels)
+    return standing(desired, Observed(node, vm, None), f"nobody could look whether it stands: {why}")
+
+
 def kept_bucket(observed: Observed) -> tuple[Left, ...]:
     """The bucket as something kept."""
     if observed.bucket is None:
@@ -57,22 +67,47 @@ def kept_bucket(observed: Observed) -> tuple[Left, ...]:
 
 
 async def remove(desired: Desired, crew: Crew, reason: str) -> Torn:
-    """Delete node and VM together, then look; whatever still stands is in `remains`."""
-    before = await look(crew.cloud, desired)
+    """Delete node and VM together, then look; whatever still stands, or cannot be looked at, is in `remains`.
+
+    Raises:
+        Busy: the lease was lost: what stands is somebody else's to remove.
+    """
+    before, _ = await _seen(desired, crew)
     problems = await asyncio.gather(
-        _tried(delete_node(desired, crew, reason)), _tried(delete_vm(desired, crew, reason))
+        _tried(lambda: delete_node(desired, crew, reason), crew),
+        _tried(lambda: delete_vm(desired, crew, reason), crew),
     )
-    after = await look(crew.cloud, desired)
-    why = "; ".join(problem for problem in problems if problem) or "it is still listed"
-    remains = standing(desired, after, why)
-    stood = {left.name for left in standing(desired, before, reason)}
+    after, unseen = await _seen(desired, crew)
+    why = "; ".join(problem for problem in (*problems, unseen) if problem) or "it is still listed"
+    remains = unknown(desired, why) if after is None else standing(desired, after, why)
+    stood = set() if before is None else {left.name for left in standing(desired, before, reason)}
     removed = tuple(sorted(stood - {left.name for left in remains}))
-    return Torn(removed, kept_bucket(after), remains)
+    return Torn(removed, () if after is None else kept_bucket(after), remains)
 
 
-async def _tried(deletion: Awaitable[None]) -> str:
-    try:
-        await deletion
-    except TpuopsError as error:
-        return error.message
+async def _seen(desired: Desired, crew: Crew) -> tuple[Observed | None, str]:
+    """What stands, or why it cannot be told."""
+    found: list[Observed] = []
+
+    async def see() -> None:
+        found.append(await look(crew.cloud, desired))
+
+    problem = await _tried(see, crew)
+    return (found[0] if found else None), problem
+
+
+async def _tried(act: Callable[[], Awaitable[None]], crew: Crew) -> str:
+    """Do it, again after each passing fault for a bounded time; the last problem in words, empty where it worked."""
+    for wait_s in (*TRY_AGAIN_S, None):
+        try:
+            await act()
+        except Busy:
+            raise
+        except TpuopsError as error:
+            if wait_s is None or not isinstance(error, Transient):
+                return error.message
+            crew.journal.record("teardown.again", wait_s=wait_s, why=error.message)
+            await crew.clock.sleep(wait_s)
+        else:
+            return ""
     return ""
