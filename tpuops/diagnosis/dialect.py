@@ -10,8 +10,18 @@ from __future__ import annotations
 
 import re
 
+PREFIX = (
+    rb"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?[ \t]+"  # a shipper's time stamp
+    rb"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [\w.-]+ [\w./-]+(?:\[[0-9]+\])?: "  # journal
+    rb"|\[[\w .:-]*\][ \t]+"  # [3], [rank 0]
+    rb"|\([\w.-]+ [^()\n]*pid=[^()\n]*\)[ \t]*"  # ray
+    rb"|(?:[0-9]{1,3}\.){3}[0-9]{1,3}[ \t]+"  # xla_dist
+    rb"|[\w.-]+[ \t]*\|[ \t])"  # compose
+)
+"""What launchers and log shippers put before a line."""
+
 PARTS = {
-    "start": rb"(?m:^|\x0b)",
+    "start": rb"(?m:^|\x0b)" + PREFIX + rb"*",
     "end": rb"[ \t]*(?m:$|\x0b)",
     "n": rb"[0-9][0-9,._]*",
     "hex": rb"[0-9a-fA-F]{4,}",

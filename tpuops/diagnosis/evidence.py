@@ -14,8 +14,8 @@ from tpuops.diagnosis.across import LogVerdict, first_cause, verdict_of
 from tpuops.diagnosis.advice import advice_for
 from tpuops.diagnosis.classes import HEALTHY, PROCESS_KILLED, UNKNOWN
 from tpuops.diagnosis.engine import Engine, packaged_engine
-from tpuops.diagnosis.judge import Judgement, judge
-from tpuops.diagnosis.scan import scanned
+from tpuops.diagnosis.examine import examine
+from tpuops.diagnosis.judge import Judgement
 from tpuops.diagnosis.states import api_verdict, device_verdict, state_verdict
 from tpuops.diagnosis.verdict import Action, Basis, Evidence, Verdict, WorkerEvidence
 
@@ -53,7 +53,7 @@ def _silent(cause: LogVerdict, by_device: Verdict | None) -> bool:
 def _judged(each: WorkerEvidence, evidence: Evidence, engine: Engine) -> LogVerdict:
     """One worker: its log's judgement, overridden where the way its process ended says more."""
     failed = each.exit_code not in {None, 0} or bool(each.signal)
-    judgement = judge(scanned(engine, [each.log]), engine, failed=failed)
+    judgement = examine([each.log], engine, failed=failed)
     return LogVerdict(judgement, worker=each.worker, override=_by_end(each, evidence, judgement, engine))
 
 
@@ -138,7 +138,7 @@ def _kernel_verdict(each: WorkerEvidence, engine: Engine) -> Verdict | None:
     """The kernel's own record of an out-of-memory kill of a process that ended by SIGKILL."""
     if each.kernel_log is None or _signal_of(each) != signal.SIGKILL:
         return None
-    judgement = judge(scanned(engine, [each.kernel_log]), engine)
+    judgement = examine([each.kernel_log], engine)
     if judgement.failure_class != "host_oom":
         return None
     told = verdict_of(LogVerdict(judgement, worker=each.worker), advice=advice_for(judgement))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine
+from tpuops.diagnosis.lines import bare
 from tpuops.diagnosis.scan import Hit, Log
 from tpuops.diagnosis.signatures import Case, Role
 from tpuops.diagnosis.verdict import Action
@@ -38,7 +39,13 @@ _RECORD = re.compile(
     rb"[ \t]*(?:[IWEFD]?\d{4}[ -]|\[?\d{4}[-/]\d\d[-/]\d\d|[IWEFD] |(?:INFO|WARNING|ERROR|DEBUG|CRITICAL|FATAL)\b"
     rb"|\w+Error\b|Traceback|Exception in)"
 )
-_RECORD_REACH = 4
+_WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
+_LINE_END = re.compile(rb"[\n\x0b]")
+NAMES_A_CAUSE = _RANK[Role.CAUSE]
+WEIGHTLESS = 9
+_BEYOND = 160
+_RECORD_REACH = 12
+"""Lines a message may be wrapped over and still be known by its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,11 @@ class Judgement:
         )
 
 
+def weight(judgement: Judgement) -> int:
+    """The rank of the message that decided, lower is weightier; `WEIGHTLESS` where none did."""
+    return judgement.winner.rank if judgement.winner is not None else WEIGHTLESS
+
+
 def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
     """The verdict on one log by its text alone. `failed`: the process is known to have ended with a code other than 0,
     so that progress after a message (buffered output, flushed at exit) does not clear it."""
@@ -109,15 +121,22 @@ def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, .
 
 
 def _record(hit: Hit) -> bytes:
-    """The message a hit is part of: from its first line (a few lines back at most) to the hit's own."""
-    if _RECORD.match(hit.line):
-        return hit.line
-    lines = [hit.line]
-    for line in reversed(hit.before.rstrip(b"\n").split(b"\n")[-_RECORD_REACH:]):
-        lines.append(line)
-        if _RECORD.match(line):
-            return b"\n".join(reversed(lines))
-    return hit.line
+    """The message a hit is part of: from its first line (a few lines back at most) to a little beyond the hit's own."""
+    before = _LINE_END.split(hit.before.rstrip(b"\n\x0b"))[-_RECORD_REACH:]
+    shipped = all(bare(line) != line for line in before if line.strip())
+    beyond = hit.after[1:_BEYOND]
+    lines = [hit.line if _begins(beyond, shipped) else hit.line + b"\n" + beyond]
+    if not _begins(hit.line, shipped):
+        for line in reversed(before):
+            lines.append(line)
+            if _begins(line, shipped):
+                return b"\n".join(reversed(lines))
+    return lines[0]
+
+
+def _begins(line: bytes, shipped: bool) -> bool:
+    """Whether a line begins a message; `shipped`: every line has a prefix, which therefore means nothing."""
+    return bool(_RECORD.match(bare(line))) or (not shipped and bool(_RECORD.match(line)))
 
 
 def _finding(hit: Hit, dropped: str = "") -> Finding:
@@ -210,8 +229,8 @@ def _last_words(log: Log, engine: Engine, findings: tuple[Finding, ...]) -> Judg
 def _last_line(log: Log) -> tuple[int, bytes]:
     lines = log.tail.replace(b"\x0b", b"\n").split(b"\n")
     counted = log.tail.split(b"\n")
-    number = next((i for i in range(len(counted) - 1, -1, -1) if counted[i].strip(b" \t\x0b")), 0)
-    return log.tail_line + number, next((line for line in reversed(lines) if line.strip()), b"")
+    number = next((i for i in range(len(counted) - 1, -1, -1) if _WORDS.search(counted[i])), 0)
+    return log.tail_line + number, next((line for line in reversed(lines) if _WORDS.search(line)), b"")
 
 
 def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
@@ -230,7 +249,7 @@ def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     found = None
     harmless = False
     for number, line in enumerate(log.tail.split(b"\n"), log.tail_line):
-        harmless = bool(engine.benign.search(line)) or (harmless and not _RECORD.match(line))
+        harmless = bool(engine.benign.search(line)) or (harmless and not _RECORD.match(bare(line)))
         if engine.progress.search(line):
             found = None
         elif found is None and not harmless and _ALARM.search(line):

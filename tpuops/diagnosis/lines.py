@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from tpuops.diagnosis.dialect import PREFIX
+
 LONGEST_LINE = 4 << 10
 """Bytes kept of one line; a longer one is cut around the place that matters."""
 
@@ -19,6 +21,7 @@ _SOURCE = re.compile(
     rb")",
     re.IGNORECASE,
 )
+_PREFIXES = re.compile(PREFIX + rb"{1,4}")
 _STEP = re.compile(
     rb"(?:step|iteration|iter|batch|update)s?(?:\x1b\[[0-9;]*m)?[ =:#/\"'\[(),]{1,4}(?:[0-9]+, ?)?([0-9][0-9,]*)"
     rb"|\b([0-9]+)/(?:[0-9]+|\?) [\[(]|\b([0-9]+)/[0-9]+\b|\bepochs?[ =:#\[]{1,3}([0-9.]+)",
@@ -34,6 +37,12 @@ def bounds(data: bytes, place: int) -> tuple[int, int]:
     begin = max(data.rfind(b"\n", low, place), data.rfind(b"\x0b", low, place)) + 1 or low
     ends = [end for end in (data.find(b"\n", place, high), data.find(b"\x0b", place, high)) if end >= 0]
     return begin, min(ends, default=high)
+
+
+def bare(line: bytes) -> bytes:
+    """The line without what launchers and log shippers put before it."""
+    found = _PREFIXES.match(line)
+    return line[found.end() :] if found else line
 
 
 def source_of(line: bytes) -> bytes:

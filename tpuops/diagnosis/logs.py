@@ -15,10 +15,10 @@ from tpuops.diagnosis.across import LogVerdict, first_cause, text_of, verdict_of
 from tpuops.diagnosis.advice import advice_for
 from tpuops.diagnosis.classes import CLASSES, HEALTHY
 from tpuops.diagnosis.engine import Engine, packaged_engine
-from tpuops.diagnosis.judge import ECHOES, Finding, Judgement, judge
+from tpuops.diagnosis.examine import examine
+from tpuops.diagnosis.judge import ECHOES, Finding, Judgement
 from tpuops.diagnosis.ladder import decide
 from tpuops.diagnosis.reading import opened
-from tpuops.diagnosis.scan import scanned
 from tpuops.diagnosis.verdict import Budgets, Shape, Verdict
 
 Source = Path | bytes | BinaryIO
@@ -44,7 +44,7 @@ def report_of(
 def _judged(given: Source | tuple[str, Source], place: int, engine: Engine) -> LogVerdict:
     name, source = given if isinstance(given, tuple) else (_name_of(given), given)
     with opened(source) as chunks:
-        judgement = judge(scanned(engine, chunks), engine)
+        judgement = examine(chunks, engine)
     found = _WORKER_IN_NAME.search(Path(name).name) if name else None
     return LogVerdict(judgement, worker=int(found.group(1)) if found else place, file=name)
 
@@ -122,5 +122,5 @@ def _fired(each: Finding, judgement: Judgement) -> dict[str, Any]:
 def verdict_on_text(text: bytes, engine: Engine | None = None) -> Verdict:
     """The verdict on one log's bytes alone."""
     used = engine or packaged_engine()
-    judgement = judge(scanned(used, [text]), used)
+    judgement = examine([text], used)
     return verdict_of(LogVerdict(judgement), advice=advice_for(judgement))

@@ -21,6 +21,8 @@ BLOCK = 256 << 10
 LONGEST = 1 << 20
 """A line longer than this is cut into pieces that overlap by `OVERLAP`."""
 OVERLAP = 8 << 10
+SHARED = 600
+"""Bytes at most that two neighbouring blocks share at a line's end."""
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -31,7 +33,7 @@ _CR_TO_VT = bytes.maketrans(b"\r", b"\x0b")
 class Block:
     """A run of whole lines (or a piece of one endless line).
 
-    `lines_before` counts line ends before it in the file; `overlap` bytes at its start were in the block before.
+    `overlap` bytes at its start were in the block before; `lines_before` counts the file's line ends before the rest.
     """
 
     data: bytes
@@ -49,21 +51,26 @@ def clean(data: bytes) -> bytes:
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
-    """Whole lines out of chunks that end anywhere; the last line needs no line end."""
-    kept, lines, overlap = b"", 0, 0
+    """Whole lines out of chunks that end anywhere; the last line needs no line end. A block begins with the end of
+    the one before, so that a message wrapped over the border is whole in one of them."""
+    before, kept, lines = b"", b"", 0
     for chunk in chunks:
         kept = kept + chunk if kept else chunk
         end = _cut(kept)
-        if not end:
-            continue
-        block = Block(clean(kept[:end]), lines, overlap)
-        yield block
-        at_line_end = kept[end - 1 : end] == b"\n"
-        overlap = 0 if at_line_end else OVERLAP
-        lines += block.data.count(b"\n", block.overlap)
-        kept = kept[end - overlap :]
+        if end:
+            new = clean(kept[:end])
+            yield Block(before + new, lines, len(before))
+            lines += new.count(b"\n")
+            before, kept = _last_lines(new), kept[end:]
     if kept:
-        yield Block(clean(kept), lines, overlap)
+        yield Block(before + clean(kept), lines, len(before))
+
+
+def _last_lines(data: bytes) -> bytes:
+    """The whole lines within the last `SHARED` bytes; of an endless line its last `OVERLAP` bytes."""
+    if not data.endswith(b"\n"):
+        return data[-OVERLAP:]
+    return data[data.find(b"\n", max(0, len(data) - SHARED)) + 1 :] if len(data) > SHARED else data
 
 
 def _cut(data: bytes) -> int:

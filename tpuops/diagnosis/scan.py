@@ -140,7 +140,8 @@ class Scan:
         while (match := self.engine.progress.search(block.data, place)) is not None:
             begin, end = bounds(block.data, match.start())
             line = block.data[begin:end]
-            marks.append(_Mark(self._base + match.start(), source_of(line), advance_of(line)))
+            if end > block.overlap:
+                marks.append(_Mark(self._base + match.start(), source_of(line), advance_of(line)))
             place = max(end, match.end(), place + 1)
         return marks
 
@@ -170,7 +171,7 @@ class Scan:
         earlier = self._recent.data[-BEFORE:] if self._recent is not None and begin < BEFORE else b""
         return Hit(
             signature=signature,
-            line_number=block.lines_before + block.data.count(b"\n", block.overlap, start) + 1,
+            line_number=_line_number(block, start),
             offset=self._base + start,
             line=line,
             line_end=self._base + end,
@@ -217,9 +218,16 @@ class Scan:
                 del self._pending[name, source]
 
 
-def scanned(engine: Engine, chunks: Iterable[bytes]) -> Log:
-    """The log of a whole stream."""
-    scan = Scan(engine)
+def _line_number(block: Block, place: int) -> int:
+    """1-based; a place in the part shared with the block before lies before the lines counted so far."""
+    if place >= block.overlap:
+        return block.lines_before + block.data.count(b"\n", block.overlap, place) + 1
+    return block.lines_before - block.data.count(b"\n", place, block.overlap) + 1
+
+
+def scanned(engine: Engine, chunks: Iterable[bytes], *, stepping: bool = False) -> Log:
+    """The log of a whole stream; `stepping` where training is known to have advanced before it begins."""
+    scan = Scan(engine, _stepping=stepping)
     for block in blocks(chunks):
         scan.feed(block)
     return scan.log()

@@ -1,0 +1,76 @@
+"""One log from bytes to judgement: scan, judge, and look again where a terminal had wrapped the end of the log.
+
+Terminals and panes cut lines at their width, in the middle of words; then no message is whole. Only where the first
+look found nothing that names a cause is the end of the log put together again and judged once more, so that a log
+that was never wrapped costs nothing. Pure apart from reading the chunks it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tpuops.diagnosis.classes import HEALTHY, UNKNOWN
+from tpuops.diagnosis.engine import Engine
+from tpuops.diagnosis.judge import NAMES_A_CAUSE, Judgement, judge, weight
+from tpuops.diagnosis.scan import Log, scanned
+
+_NARROWEST, _WIDEST = 60, 400
+_LONGEST_WORD = 40
+"""A line wrapped between words ends at most this far from the margin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoined:
+    """The end of a log put together again, with the number in the file of each of its lines."""
+
+    text: bytes
+    numbers: tuple[int, ...]
+
+
+def examine(chunks: Iterable[bytes], engine: Engine, *, failed: bool = False) -> Judgement:
+    """The judgement on one log's bytes. `failed`: the process is known to have ended with a code other than 0."""
+    log = scanned(engine, chunks)
+    first = judge(log, engine, failed=failed)
+    if weight(first) <= NAMES_A_CAUSE:
+        return first
+    for joined in rejoined(log):
+        second = judge(scanned(engine, [joined.text], stepping=log.progressed), engine, failed=failed)
+        if _says_more(second, first):
+            number = joined.numbers[min(second.line_number, len(joined.numbers)) - 1]
+            return replace(second, line_number=number, why=f"{second.why}; its lines were wrapped by a terminal")
+    return first
+
+
+def _says_more(second: Judgement, first: Judgement) -> bool:
+    if weight(second) < weight(first):
+        return True
+    return first.failure_class == UNKNOWN and second.failure_class == HEALTHY
+
+
+def rejoined(log: Log) -> Iterator[Rejoined]:
+    """The log's tail, cut lines joined: first as if cut anywhere at the margin, then as if wrapped between words."""
+    lines = log.tail.split(b"\n")
+    margin = max(map(_width, lines))
+    if _NARROWEST <= margin <= _WIDEST:
+        yield _joined(lines, log.tail_line, at_least=margin, glue=b"")
+        yield _joined(lines, log.tail_line, at_least=margin - _LONGEST_WORD, glue=b" ")
+
+
+def _width(line: bytes) -> int:
+    """How many characters a terminal shows."""
+    return len(line.decode("utf-8", errors="replace"))
+
+
+def _joined(lines: list[bytes], first_number: int, *, at_least: int, glue: bytes) -> Rejoined:
+    parts: list[list[bytes]] = []
+    numbers = []
+    goes_on = False
+    for number, line in enumerate(lines, first_number):
+        if goes_on:
+            parts[-1].append(line)
+        else:
+            parts.append([line])
+            numbers.append(number)
+        goes_on = _width(line) >= at_least
+    return Rejoined(b"\n".join(glue.join(each) for each in parts), tuple(numbers))
