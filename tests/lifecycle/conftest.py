@@ -11,7 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +46,27 @@ class User:
 
     folder: Path
     env: dict[str, str]
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def state(self) -> Path:
         return Path(self.env["TPUOPS_STATE"]) / "cloud"
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tpuops.program", *words]
+        command = [str(Path(sys.executable).parent / "tpuops"), *words]
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, cwd=self.folder, env=self.env, stdout=pipe, stderr=pipe, start_new_session=True
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        asyncio.run(embedded.stop(self.state))
 
     def run(self, *words: str, code: int = 0, timeout_s: float = 90) -> dict[str, Any]:
         process = self.start(*words, "--json")
@@ -112,7 +122,7 @@ def user(tmp_path: Path) -> Iterator[User]:
     made = User(tmp_path, env)
     made.write(TRAINER)
     yield made
-    asyncio.run(embedded.stop(made.state))
+    made.end()
 
 
 @pytest.fixture

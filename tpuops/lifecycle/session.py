@@ -116,16 +116,16 @@ async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
 
 async def saved(story: Story, agent: Agent | None) -> Collected | AttemptEnd:
     """Collect outputs and logs, trying again while the machine stands; `AttemptEnd` where it is lost meanwhile."""
-    site = story.site
+    site, prefix = story.site, story.objects("saved").rstrip("/")
 
     async def save(agent: Agent) -> Collected:
-        done = await collect(agent, site.store, site.desired.bucket.name, story.objects("saved"))
+        done = await collect(agent, site.store, site.desired.bucket.name, prefix)
         for wait_s in SAVE_WAITS_S:
             if done.is_complete:
                 break
             site.journal.record("collect.incomplete", why=done.problem, missing=list(done.missing))
             await site.clock.sleep(wait_s)
-            done = await collect(agent, site.store, site.desired.bucket.name, story.objects("saved"))
+            done = await collect(agent, site.store, site.desired.bucket.name, prefix)
         return done
 
     done = await connected(story, save, agent)
