@@ -32,7 +32,7 @@ _RANK = {
 ECHOES = frozenset({Role.ECHO, Role.WRAPPER, Role.HINT})
 _ALARM = re.compile(
     rb"\b(?:Traceback \(most recent call last\)|[A-Z]\w*(?:Error|Exception)\b|(?:error|ERROR|Error|FATAL|Fatal|fatal"
-    rb"|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero)\b)|^F[0-9]{4} ",
+    rb"|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero|not found|NOT_FOUND)\b)|^F[0-9]{4} ",
     re.MULTILINE,
 )
 _RECORD = re.compile(
