@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+import tarfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,18 @@ async def test_a_connection_cut_while_a_tree_is_sent_leaves_nothing(
     await again.sync(tmp_path, digest)
     assert (await again.status()).source == digest
     await again.close()
+
+
+async def test_a_refusal_in_the_middle_of_a_tree_is_heard(
+    agent: SshAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hostile(source: Path) -> Iterator[bytes]:
+        yield tarfile.TarInfo("../evil").tobuf()
+        yield from (bytes(1 << 20) for _ in range(64))
+
+    monkeypatch.setattr(sync, "tar", hostile)
+    with pytest.raises(CommandFailed, match="leads out"):
+        await agent.sync(tmp_path, "0" * 64)
 
 
 async def test_evidence_comes_as_bytes(agent: SshAgent) -> None:

@@ -67,9 +67,12 @@ def test_a_repository_inside_the_repository_is_sent_too(tmp_path: Path) -> None:
     assert names(tmp_path) == ["inner/file"]
 
 
-def test_gits_own_variables_do_not_mislead(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gits_own_variables_do_not_mislead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path)
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    (tmp_path / "ignored").touch()
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert "a.py" in names(tree)
+    assert names(tmp_path) == [".gitignore"]
 
 
 def test_a_link_out_of_the_tree_is_refused_with_its_name(tree: Path) -> None:

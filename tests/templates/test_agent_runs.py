@@ -102,6 +102,13 @@ def test_training_and_record_survive_the_tmux_server(here: Here) -> None:
     assert log == b"done\n" and end["exit"]["code"] == 4
 
 
+def test_recorder_and_training_lead_sessions_of_their_own(here: Here) -> None:
+    here.start(SLEEPER)
+    for who in ("recorder", "training"):
+        pid = here.pids()[who]["pid"]
+        assert os.getsid(pid) == os.getpgid(pid) == pid
+
+
 def test_a_closed_window_does_not_end_the_run(here: Here) -> None:
     pid = here.start(SLEEPER)["pid"]
     here.tmux("kill-session", "-t", "tpuops")

@@ -71,6 +71,11 @@ def test_a_stream_cut_short_leaves_the_old_tree(here: Here, part: float) -> None
     assert not there(here, new).exists() and not list(there(here, new).parent.glob("*.partial"))
 
 
+def test_a_whole_stream_of_another_tree_is_refused(here: Here) -> None:
+    error = here.refused("sync", "0" * 64, data=b"".join(sync.tar(source(here))))
+    assert error["kind"] == "torn" and not there(here, "0" * 64).exists()
+
+
 @pytest.mark.parametrize(
     "members",
     [
