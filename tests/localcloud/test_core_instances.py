@@ -88,6 +88,7 @@ def test_the_termination_time_of_a_deleted_instance_does_not_hit_its_successor(t
     talk.vm("vm1", scheduling=limit)
     talk.call("DELETE", f"{INSTANCES}/vm1")
     talk.wait(10)
+    assert talk.core.next_due(talk.now) is None
     talk.vm("vm1")
     talk.wait(100)
     assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "RUNNING"

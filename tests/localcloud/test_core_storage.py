@@ -75,6 +75,13 @@ def test_a_failed_precondition_says_so_in_the_recorded_words(talk):
     assert reply["error"]["message"] == "At least one of the pre-conditions you specified did not hold."
 
 
+def test_what_is_not_there_has_generation_zero(talk):
+    assert talk.put("a", b"1", ifGenerationMatch="5")[0] == 412
+    assert talk.put("a", b"1", ifGenerationNotMatch="0")[0] == 412
+    assert talk.put("a", b"1", ifGenerationMatch="0")[0] == 200
+    assert talk.put("a", b"1", ifGenerationMatch="x")[0] == 400
+
+
 def test_reading_what_has_not_changed_is_304(talk):
     generation = talk.put("a", b"1")[1]["generation"]
     assert talk.raw("GET", talk.object("a"), ifGenerationNotMatch=generation).status == 304
@@ -145,6 +152,7 @@ def test_a_resumable_upload_goes_on_where_it_broke_off(talk):
     assert send("bytes 0-3/*", b"0123").status == 308
     assert send("bytes */10").headers["Range"] == "bytes=0-3"
     assert send("bytes 2-5/*", b"2345").headers["Range"] == "bytes=0-5"  # sent twice, kept once
+    assert send("bytes 8-9/10", b"89").headers["Range"] == "bytes=0-5"  # a gap is not taken
     done = send("bytes 6-9/10", b"6789")
     assert (done.status, json.loads(done.body)["size"]) == (200, "10")
     assert talk.raw("GET", talk.object("big"), alt="media").body == b"0123456789"

@@ -60,7 +60,6 @@ def test_tpu_vm_commands(shared_cloud, gcloud):
     assert [found["name"].rsplit("/", 1)[1] for found in gcloud(*tpu, "list")] == ["n1"]
     gcloud(*tpu, "stop", "n1")
     assert gcloud(*tpu, "describe", "n1")["state"] == "STOPPED"
-    gcloud(*tpu, "start", "n1")
     gcloud(*tpu, "delete", "n1", "--quiet")
     assert "NOT_FOUND" in gcloud(*tpu, "describe", "n1", fails=True)
     assert shared_cloud.status()["nodes"] == []

@@ -77,7 +77,10 @@ class _Transaction:
         self._database.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._database.execute("ROLLBACK" if kind else "COMMIT")
+        if kind is None:
+            self._database.execute("COMMIT")
+        elif self._database.in_transaction:  # a full disk has ended it already
+            self._database.execute("ROLLBACK")
 
 
 class _Contents(MutableMapping[str, bytes]):

@@ -1,8 +1,18 @@
 """Fault scripts: an ordered list, each fault firing once, and what has fired so far.
 
-A fault waits for a method call, a training step or a time; this module says which one is due. What a fault does is
-carried out in core.py (calls) and strikes.py (machines). The state lives in the world, so that a restart fires nothing
-twice.
+A script is a list of faults, or {"progress": {"file": GLOB, "pattern": REGEX}, "faults": [...]}; a fault is
+{"on": ..., "do": ...}. `on` has one of
+    method: tpu.nodes.create (or a pattern), with nth: 2 (the first matching call from the second on) and
+            resource: "*/n1" (the ids in the path, joined by slashes)
+    step: 80        a machine's progress reached it; step faults go in order, each armed when the one before has fired
+    after_s: 3      seconds since the script was loaded; it waits on for a machine to hit
+and for what strikes machines `machine`: a pattern on the machine's id or its node's or instance's name. `do` has one of
+    error: {http, status, message, reason}      fail_operation: {code, message}      delay_s: 2.5
+    lose_reply: true (carried out, not answered)      drop_request: true (neither)
+    kill: train.py      device_fault: {message}      ssh_drop: {for_s}      preempt: true
+
+This module says which fault is due. What one does is carried out in core.py (calls) and strikes.py (machines). The
+state lives in the world, so that a restart fires nothing twice.
 """
 
 from __future__ import annotations
