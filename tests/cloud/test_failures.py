@@ -66,6 +66,7 @@ POOL = "ZONE_RESOURCE_POOL_EXHAUSTED"
 CASES = {
     "quota at admission": (platform(429, "RESOURCE_EXHAUSTED", QUOTA_TEXT, QUOTA), QuotaExceeded),
     "quota by its text alone": (platform(429, "RESOURCE_EXHAUSTED", QUOTA_TEXT), QuotaExceeded),
+    "quota by its detail alone": (platform(429, "RESOURCE_EXHAUSTED", "in other words", QUOTA), QuotaExceeded),
     "quota late": (of_operation(8, QUOTA_TEXT), QuotaExceeded),
     "requests per minute": (
         platform(429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'X' and limit 'X requests per minute'"),
