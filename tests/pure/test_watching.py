@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_step_number_that_is_no_number_is_no_progress() -> None:
     assert Progress(r"step=(\S+)").feed(b"step=nan\n", 0.0) == []
 
 
-RECORD = RunRecord("r1", RUNNING, "digest", "2026-11-20T00:00:00+00:00", attempt=2)
+RECORD = RunRecord("r1", RUNNING, "digest", "2026-11-20T00:00:00+00:00", attempt=2, node_id="1")
 
 
 @pytest.mark.parametrize(
@@ -52,20 +53,22 @@ RECORD = RunRecord("r1", RUNNING, "digest", "2026-11-20T00:00:00+00:00", attempt
         (None, AgentStatus("b"), Entry.BEGIN),
         (RECORD, AgentStatus("b", "r1", 2, 7, alive=True), Entry.JOIN),
         (RECORD, AgentStatus("b", "r1", 2, 7, alive=False), Entry.JOIN),
-        (RECORD, AgentStatus("b"), Entry.RESUME),
-        (RECORD, AgentStatus("b", "r1", 1, 7, alive=False), Entry.RESUME),
+        (RECORD, AgentStatus("b", "r1", 2, 0, alive=False), Entry.AGAIN),
+        (RECORD, AgentStatus("b"), Entry.AGAIN),
+        (RECORD, AgentStatus("b", "r1", 1, 7, alive=False), Entry.AGAIN),
+        (replace(RECORD, node_id="made anew"), AgentStatus("b"), Entry.RESUME),
         (RunRecord("r1", ENDED, "digest", ""), AgentStatus("b", "r1", 2), Entry.BEGIN),
         (RunRecord("r1", RUNNING, "other", ""), AgentStatus("b"), Entry.BEGIN),
     ],
 )
 def test_a_run_is_joined_resumed_or_begun(record: RunRecord | None, status: AgentStatus, entry: Entry) -> None:
-    assert enter(record, status, "digest").entry is entry
+    assert enter(record, status, "digest", "1").entry is entry
 
 
 @pytest.mark.parametrize("record", [None, RunRecord("r0", RUNNING, "digest", ""), RunRecord("r1", RUNNING, "old", "")])
 def test_a_living_run_that_is_not_ours_to_join_is_refused(record: RunRecord | None) -> None:
     with pytest.raises(Busy):
-        enter(record, AgentStatus("b", "r1", 2, 7, alive=True), "digest")
+        enter(record, AgentStatus("b", "r1", 2, 7, alive=True), "digest", "1")
 
 
 def test_a_record_survives_its_own_bytes_and_rubbish_is_no_record() -> None:

@@ -70,7 +70,8 @@ async def entered(story: Story) -> Attempt | AttemptEnd:
 
     async def enter(agent: Agent) -> Attempt | AttemptEnd:
         status = await agent.status()
-        way = runs.enter(story.record if story.record.state else None, status, story.source.digest)
+        record = story.record if story.record.state else None
+        way = runs.enter(record, status, story.source.digest, story.machine.id)
         story.site.journal.record("run.enter", entry=str(way.entry), reason=way.reason)
         if way.entry is runs.Entry.BEGIN:
             story.begin_anew()
@@ -79,7 +80,8 @@ async def entered(story: Story) -> Attempt | AttemptEnd:
         if way.entry is runs.Entry.JOIN:
             story.site.journal.attach(story.site.store, story.objects("journal"))
             return joined(story, agent, status)
-        story.record = next_attempt(story.record, story.machine.id)
+        if way.entry is runs.Entry.RESUME:
+            story.record = next_attempt(story.record, story.machine.id)
         return await begun(story, agent)
 
     return await connected(story, enter)

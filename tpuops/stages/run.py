@@ -16,9 +16,10 @@ from tpuops.stages.record import RUNNING, RunRecord
 
 
 class Entry(StrEnum):
-    """How a command enters a run."""
+    """How a command enters a run: AGAIN starts the attempt on record, RESUME the one after it."""
 
     JOIN = "join"
+    AGAIN = "again"
     RESUME = "resume"
     BEGIN = "begin"
 
@@ -31,8 +32,8 @@ class Way:
     reason: str
 
 
-def enter(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
-    """Compare the record in the bucket with what the machine says.
+def enter(record: RunRecord | None, status: AgentStatus, source: str, node_id: str) -> Way:
+    """Compare the record in the bucket with what the machine, a worker of `node_id`, says.
 
     Raises:
         Busy: a run lives there that this command may not join.
@@ -43,8 +44,10 @@ def enter(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
         return Way(Entry.BEGIN, "no run is open")
     if record.source != source:
         return Way(Entry.BEGIN, f"the source changed since run {record.run_id} stopped")
-    if status.run_id == record.run_id and status.attempt == record.attempt:
+    if status.pid and (status.run_id, status.attempt) == (record.run_id, record.attempt):
         return Way(Entry.JOIN, f"attempt {record.attempt} of run {record.run_id} ended while nobody watched")
+    if record.node_id == node_id:
+        return Way(Entry.AGAIN, f"attempt {record.attempt} of run {record.run_id} was never started")
     return Way(Entry.RESUME, f"run {record.run_id} is open and its machine was made anew")
 
 
