@@ -13,12 +13,15 @@ from tpuops import __version__
 from tpuops.tasks.namespace import namespace
 
 
-def main() -> None:
-    """Run the tasks named on the command line and exit with their code; usage errors are Invoke's own, exit 1."""
+def main(argv: list[str] | None = None) -> None:
+    """Run the tasks named in `argv` (the command line if None) and exit with their code.
+
+    Usage errors are Invoke's own, exit 1.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _nothing_begun)
     try:
-        Program(version=__version__, namespace=namespace(), name="tpuops", binary="tpuops").run()
+        Program(version=__version__, namespace=namespace(), name="tpuops", binary="tpuops").run(argv)
     except BrokenPipeError:  # `tpuops --list | head`: Invoke prints those itself
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -26,3 +29,7 @@ def main() -> None:
 def _nothing_begun(number: int, _frame: FrameType | None) -> None:
     """Before a task's body begins there is nothing to clean up, and Invoke would say 1."""
     os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -60,6 +60,10 @@ def test_the_command_knows_its_version_in_any_folder(tmp_path: Path) -> None:
     assert said(BIN / "tpuops", "--version", cwd=tmp_path) == f"tpuops {__version__}\n"
 
 
+def test_the_command_is_a_module_too(tmp_path: Path) -> None:
+    assert said(sys.executable, "-m", "tpuops.program", "--list", cwd=tmp_path) == said(BIN / "tpuops", "--list")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_is_for_this_command(shell: str) -> None:
     assert "tpuops" in said(BIN / "tpuops", "--print-completion-script", shell)

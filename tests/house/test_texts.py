@@ -11,7 +11,7 @@ from tests.house.caps import TOP, tracked
 HOSTS = r"pythonh[o]sted|py[p]i[.]org|registry[.]np[m]js|deb[.]d[e]bian|--(?:extra-)?ind[e]x-url[ =]h"
 MACHINE_PATHS = r"/work/(?:main|steering|shared|\.library)|/ro[o]t/|\.\./\.library|/ho[m]e/[a-z]+/\.(?:cache|pyenv)"
 UNSAFE = (
-    r"StrictHostKeyChecking[ =]n[o]\b|AutoAdd[P]olicy|known_hosts\s*=\s*N[o]ne|shell\s*=\s*Tr[u]e"
+    r"StrictHostKeyChecking=n[o]\b|AutoAdd[P]olicy|known_hosts\s*=\s*N[o]ne|shell\s*=\s*Tr[u]e"
     r"|yaml\.lo[a]d\((?!.*SafeLoader)|verify\s*=\s*Fal[s]e|^\s*exce[p]t:"
 )
 UNFINISHED = (
