@@ -94,6 +94,8 @@ def test_on_the_embedded_cloud_the_project_is_nobodys(written):
     assert (there.cloud, there.project) == ("local", "local-my-project")
     assert there.name == "small"
     assert there.on_embedded_cloud() == there
+    local = load(written(SMALLEST + "cloud: local\n")).on_embedded_cloud()
+    assert local.project == "local-my-project"
 
 
 def test_a_nearer_file_hides_a_farther_one_and_the_packaged_are_always_there(written, tmp_path):

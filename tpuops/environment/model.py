@@ -193,6 +193,5 @@ class Environment(_Section):
 
     def on_embedded_cloud(self) -> Environment:
         """The same environment with `cloud: local` and a project that can be nobody's."""
-        if self.cloud == "local":
-            return self
-        return self.model_copy(update={"cloud": "local", "project": f"local-{self.project}"[:30].rstrip("-")})
+        project = self.project if self.project.startswith("local-") else f"local-{self.project}"[:30].rstrip("-")
+        return self.model_copy(update={"cloud": "local", "project": project})
