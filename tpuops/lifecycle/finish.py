@@ -14,6 +14,7 @@ from tpuops.stages.collect import Collected
 from tpuops.stages.look import look
 from tpuops.stages.record import CLOSED, ENDED
 from tpuops.stages.teardown import Left, Torn, kept_bucket, remove, standing
+from tpuops.stages.watch import AttemptEnd
 
 DONE, FAILED_TRAINING, GAVE_UP, STILL_BILLING, LIMIT, PERSON, CAPACITY = 0, 10, 5, 6, 8, 3, 4
 _EXIT_BY_ACTION = {Action.FIX_CREDENTIALS: PERSON, Action.FIX_SSH_KEYS: PERSON}
@@ -60,13 +61,9 @@ def judged(ending: Ending) -> tuple[int, str]:
 
 async def finish(story: Story, ending: Ending, *, tear_down: bool) -> Report:
     """Say how it ended, then close; a machine that still holds unsaved outputs stays."""
-    unsaved = () if ending.gone or ending.collected.is_complete else _unsaved(story, ending.collected)
-    report = replace(
-        told(ending),
-        run={**summary(story), "class": ending.verdict.failure_class},
-        saved=tuple(asdict(file) for file in ending.collected.saved),
-        remains=unsaved,
-    )
+    report = replace(told(ending), run={**summary(story), "class": ending.verdict.failure_class})
+    if not ending.gone:
+        report = with_unsaved(report, story, ending.collected)
     return await close(story, report, tear_down=tear_down)
 
 
@@ -110,9 +107,19 @@ def told(ending: Ending) -> Report:
     return Report(code, outcome, ending.verdict.decisive_line or reason, ending.verdict.advice or reason)
 
 
-def _unsaved(story: Story, saved: Collected) -> tuple[Left, ...]:
-    why = f"outputs are not saved: {saved.problem or ', '.join(saved.missing)}"
-    return (Left("outputs", story.record.run_id, why, "invoke train, then invoke down"),)
+def with_unsaved(report: Report, story: Story, results: Collected | AttemptEnd) -> Report:
+    """The report with what was saved, and with what a living machine still holds as something that remains (pure)."""
+    if isinstance(results, AttemptEnd):
+        return report
+    saved = tuple(asdict(file) for file in results.saved)
+    if results.is_complete:
+        return replace(report, saved=saved)
+    name = story.site.environment.name
+    why = f"outputs are not saved: {results.problem or ', '.join(results.missing)}"
+    left = Left(
+        "outputs", story.record.run_id, why, f"tpuops run --env {name}, or give up: tpuops down --env {name} --yes"
+    )
+    return replace(report, saved=saved, remains=(*report.remains, left))
 
 
 async def end_machines(site: Site, crew: Crew, *, delete: bool) -> Torn:

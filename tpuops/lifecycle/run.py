@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, TpuopsError
-from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, torn_down
+from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, torn_down, with_unsaved
 from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
@@ -48,12 +48,23 @@ async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool) -> R
     try:
         story = await open_story(site, crew, source)
         if story.record.state == ENDED:
-            site.journal.record("run.closing", run=story.record.run_id)
-            return await close(story, Report(**story.record.outcome["report"]), tear_down=tear_down)
+            return await _closed(story, tear_down=tear_down)
         return await _provisioned(story, tear_down=tear_down)
     except asyncio.CancelledError:
         await _interrupted(site, crew, tear_down=tear_down)
         raise
+
+
+async def _closed(story: Story, *, tear_down: bool) -> Report:
+    """Finish what an earlier command began after its run had ended: its results first, then its teardown."""
+    site = story.site
+    site.journal.record("run.closing", run=story.record.run_id)
+    report = Report(**story.record.outcome["report"])
+    node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
+    if node is not None and node.is_ready and node.id == story.record.node_id:
+        story.node = node
+        report = with_unsaved(report, story, await saved(story, None))
+    return await close(story, report, tear_down=tear_down)
 
 
 async def _provisioned(story: Story, *, tear_down: bool) -> Report:
@@ -83,12 +94,12 @@ def _failure(error: TpuopsError) -> Report:
 
 async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Report:
     """Stop the training gracefully, save, tear down."""
+    report = Report(LIMIT, "limit", error.message, error.hint, summary(story))
     agent = await reached(story)
     if not isinstance(agent, AttemptEnd):
         await agent.stop(STOP_GRACE_S)
-        await saved(story, agent)
+        report = with_unsaved(report, story, await saved(story, agent))
         await agent.close()
-    report = Report(LIMIT, "limit", error.message, error.hint, summary(story))
     return await close(story, report, tear_down=tear_down)
 
 
