@@ -32,7 +32,7 @@ def examine(chunks: Iterable[bytes], engine: Engine, *, failed: bool = False) ->
     """The judgement on one log's bytes. `failed`: the process is known to have ended with a code other than 0."""
     log = scanned(engine, chunks)
     first = judge(log, engine, failed=failed)
-    if weight(first) <= NAMES_A_CAUSE:
+    if weight(first) <= NAMES_A_CAUSE or (first.failure_class == HEALTHY and log.progressed):
         return first
     for joined in rejoined(log):
         second = judge(scanned(engine, [joined.text], stepping=log.progressed), engine, failed=failed)

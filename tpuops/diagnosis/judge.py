@@ -31,8 +31,9 @@ _RANK = {
 }
 ECHOES = frozenset({Role.ECHO, Role.WRAPPER, Role.HINT})
 _ALARM = re.compile(
-    rb"\b(?:Traceback \(most recent call last\)|[A-Z]\w*(?:Error|Exception)\b|(?:error|ERROR|Error|FATAL|Fatal|fatal"
-    rb"|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero|not found|NOT_FOUND)\b)|^F[0-9]{4} ",
+    rb"\b(?:Traceback \(most recent call last\)|[A-Z]\w*(?:Error|Exception)\b|(?:error(?![\w.-])|ERROR|Error"
+    rb"|FATAL|Fatal|fatal|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero"
+    rb"|not found|NOT_FOUND)\b)|^F[0-9]{4} ",
     re.MULTILINE,
 )
 _RECORD = re.compile(
@@ -246,12 +247,11 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
 
 def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
-    found = None
+    lines = log.tail.split(b"\n")
+    after = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1) + 1
     harmless = False
-    for number, line in enumerate(log.tail.split(b"\n"), log.tail_line):
-        harmless = bool(engine.benign.search(line)) or (harmless and not _RECORD.match(bare(line)))
-        if engine.progress.search(line):
-            found = None
-        elif found is None and not harmless and _ALARM.search(line):
-            found = number, line
-    return found
+    for at in range(after, len(lines)):
+        harmless = bool(engine.benign.search(lines[at])) or (harmless and not _RECORD.match(bare(lines[at])))
+        if not harmless and _ALARM.search(lines[at]):
+            return log.tail_line + at, lines[at]
+    return None

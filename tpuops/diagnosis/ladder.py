@@ -101,7 +101,7 @@ def _final(verdict: Verdict, failure: FailureClass) -> Decision | None:
     if failure.name in {"interrupted", UNKNOWN}:
         return Decision(Move.GIVE_UP, f"never restarted: {_why(verdict, failure)}")
     if verdict.action is Action.NONE:
-        return Decision(Move.FINISH, f"nothing to do: {_why(verdict, failure)}")
+        return Decision(Move.RECONNECT, f"leave it alone and keep watching: {_why(verdict, failure)}")
     if _only_a_person(verdict, failure):
         reason = f"no retry can help: {_why(verdict, failure)}"
         return Decision(Move.GIVE_UP, f"{reason}. {verdict.advice}" if verdict.advice else reason)

@@ -53,32 +53,38 @@ def clean(data: bytes) -> bytes:
 def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
     """Whole lines out of chunks that end anywhere; the last line needs no line end. A block begins with the end of
     the one before, so that a message wrapped over the border is whole in one of them."""
-    before, kept, lines = b"", b"", 0
+    kept, shared, lines = b"", 0, 0
     for chunk in chunks:
         kept = kept + chunk if kept else chunk
-        end = _cut(kept)
-        if end:
-            new = clean(kept[:end])
-            yield Block(before + new, lines, len(before))
-            lines += new.count(b"\n")
-            before, kept = _last_lines(new), kept[end:]
-    if kept:
-        yield Block(before + clean(kept), lines, len(before))
+        end = _cut(kept, shared)
+        if end > shared:
+            block = _block(kept[:end], shared, lines)
+            yield block
+            lines += block.data.count(b"\n", block.overlap)
+            begin = _last_lines(kept, end)
+            kept, shared = kept[begin:], end - begin
+    if len(kept) > shared:
+        yield _block(kept, shared, lines)
 
 
-def _last_lines(data: bytes) -> bytes:
-    """The whole lines within the last `SHARED` bytes; of an endless line its last `OVERLAP` bytes."""
-    if not data.endswith(b"\n"):
-        return data[-OVERLAP:]
-    return data[data.find(b"\n", max(0, len(data) - SHARED)) + 1 :] if len(data) > SHARED else data
+def _block(data: bytes, shared: int, lines: int) -> Block:
+    cleaned = clean(data)
+    return Block(cleaned, lines, shared if cleaned is data else len(clean(data[:shared])))
 
 
-def _cut(data: bytes) -> int:
+def _last_lines(data: bytes, end: int) -> int:
+    """Where the part begins that the next block shares: whole lines, or the end of an endless one."""
+    if data[end - 1 : end] != b"\n":
+        return max(0, end - OVERLAP)
+    return data.find(b"\n", max(0, end - SHARED), end) + 1
+
+
+def _cut(data: bytes, shared: int) -> int:
     """Where to end a block: after the last line end, or anywhere in a line that has become too long; 0 to read on."""
-    end = data.rfind(b"\n") + 1
+    end = data.rfind(b"\n", shared) + 1
     if end or len(data) < LONGEST:
         return end
-    return data.rfind(b"\r", OVERLAP * 2) + 1 or len(data)
+    return data.rfind(b"\r", shared + OVERLAP) + 1 or len(data)
 
 
 def chunks_of(stream: BinaryIO) -> Iterator[bytes]:

@@ -103,7 +103,7 @@ class Scan:
         lines = recent.lines_before + recent.data.count(b"\n", recent.overlap)
         tail = whole[-TAIL:]
         cut = 0 if len(tail) == len(whole) else tail.find(b"\n") + 1
-        if self._quiet is not None:
+        if self._quiet is not None and not self._stepping:
             self._remember(self._quiet)
         return Log(
             pending=sorted((hit for hits in self._pending.values() for hit in hits), key=lambda hit: hit.offset),

@@ -1,0 +1,144 @@
+"""How fast logs are read, against the raw multi-pattern engine, Python's `re` and grep, in one run.
+
+    python tests/benchmarks/diagnosis.py [--megabytes 200] [--gigabyte] [--json]
+
+Three logs are made: a healthy training log, one in which every line is suspicious, and one line without end. `raw` is
+the same RE2 set over the same bytes in the same block size with nothing else done; `re` and `grep` get one alternation
+of all patterns over a smaller piece. `--gigabyte` also streams 1 GB and reports the peak memory of the process.
+Times are the best of three; ratios matter, not absolute numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tpuops.diagnosis.engine import packaged_engine
+from tpuops.diagnosis.examine import examine
+from tpuops.diagnosis.reading import BLOCK
+
+HEALTHY = b"I0716 12:55:%02d.170147 141509353829580 trainer.py:1142] completed step: %d, seconds: 1.386, loss: 0.%03d\n"
+PLAIN = b"I0716 12:55:%02d.170147 141509353829580 loader.py:88] shard %d of 4096 opened in 0.%03d s\n"
+SUSPICIOUS = b'W rpc/grpc_remote_master.cc:157] RPC failed with status = "Unavailable: Socket closed" try %d\n'
+HOSTILE = b"Barrier Quota limit '" * 3 + b"a(" * 20 + b"[4003: TPU node state Killed resource " * 2
+
+
+def made(kind: str, size: int) -> bytes:
+    """A log of about `size` bytes."""
+    if kind == "healthy":
+        lines = [(HEALTHY if n % 4 == 0 else PLAIN) % (n % 60, n, n * 7919 % 1000) for n in range(20_000)]
+    elif kind == "suspicious":
+        lines = [SUSPICIOUS % n for n in range(20_000)]
+    else:
+        lines = [HOSTILE] * 1000
+    piece = b"".join(lines)
+    return piece * max(1, size // len(piece))
+
+
+def chunks(data: bytes):
+    return (data[at : at + BLOCK] for at in range(0, len(data), BLOCK))
+
+
+def best(work, data, times: int = 3) -> float:
+    """Bytes a second, best of some."""
+    seconds = []
+    for _ in range(times):
+        start = time.process_time()
+        work(data)
+        seconds.append(time.process_time() - start)
+    return len(data) / min(seconds)
+
+
+def raw(data: bytes) -> None:
+    which = packaged_engine().which
+    for chunk in chunks(data):
+        which(chunk)
+
+
+def ours(data: bytes) -> None:
+    examine(chunks(data), packaged_engine())
+
+
+def alternation() -> bytes:
+    """Every pattern of the set as one, in the syntax that `re` and PCRE share."""
+    patterns = [re.sub(rb"\(\?m:([$^])\|", rb"(?:\1|", each.pattern) for each in packaged_engine().signatures]
+    scoped = [re.sub(rb"^\(\?i\)", b"", p) for p in patterns]
+    return b"|".join(b"(?:" + each + b")" for each in scoped)
+
+
+def python_re(data: bytes) -> None:
+    compiled = re.compile(alternation(), re.MULTILINE)
+    for line in data.split(b"\n"):
+        compiled.search(line)
+
+
+def grep(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log, patterns = Path(folder, "log"), Path(folder, "patterns")
+        log.write_bytes(data)
+        patterns.write_bytes(alternation().replace(b"\n", b"\\n"))
+        subprocess.run(["grep", "-c", "-a", "-P", "-f", patterns, log], capture_output=True, check=False)
+
+
+def gigabyte() -> dict[str, float]:
+    """Stream 1 GB through the product; the log is never whole in memory."""
+    piece = made("healthy", 4 << 20)
+
+    def stream():
+        for _ in range((1 << 30) // len(piece)):
+            yield from chunks(piece)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    start = time.process_time()
+    examine(stream(), packaged_engine())
+    seconds = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": round(seconds, 2), "peak_mb": round(peak, 1), "peak_before_mb": round(before, 1)}
+
+
+def measured(megabytes: int) -> dict[str, dict[str, float]]:
+    table: dict[str, dict[str, float]] = {}
+    for kind in ("healthy", "suspicious", "endless line"):
+        data = made(kind, megabytes << 20)
+        row = {"raw": best(raw, data), "ours": best(ours, data)}
+        if kind == "healthy":
+            small = data[: 2 << 20]
+            row |= {"re": best(python_re, small, 1), "grep -P": best(grep, small, 1)}
+        half = data[: len(data) // 2]
+        row["linear"] = best(ours, half) / row["ours"]
+        row["ratio"] = row["ours"] / row["raw"]
+        table[kind] = row
+    return table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--gigabyte", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    result: dict[str, object] = {}
+    if given.gigabyte:
+        result["gigabyte"] = gigabyte()
+    else:
+        result["throughput"] = measured(given.megabytes)
+    if given.json:
+        sys.stdout.write(json.dumps(result) + "\n")
+        return 0
+    for name, row in result.get("throughput", {}).items():
+        cells = [f"{k} {v / 1e6:.0f} MB/s" if k not in {"ratio", "linear"} else f"{k} {v:.2f}" for k, v in row.items()]
+        sys.stdout.write(f"{name:14} " + "   ".join(cells) + "\n")
+    if "gigabyte" in result:
+        sys.stdout.write(f"1 GB streamed: {result['gigabyte']}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
