@@ -13,8 +13,6 @@ from dataclasses import dataclass
 _SHAPE = re.compile(
     r"(?P<type>[a-z]+\d+|pred)\[(?P<dims>[\d,<=]*)\](?:\{(?P<order>[\d,]+)(?::T\((?P<tile>\d+,\d+)\))?)?"
 )
-    r"(?P<type>[a-z]+\d+|pred)\[(?P<dims>[\d,<=]*)\](?:\{(?P<order>[\d,]+)(?::T\((?P<tile>\d+,\d+)\))?)?"
-)
 _BYTES = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "f16": 2, "s8": 1, "u8": 1, "pred": 1, "f64": 8, "s64": 8, "u64": 8}
 LANES = 128
 
