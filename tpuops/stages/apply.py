@@ -145,34 +145,43 @@ async def _settle_vm(desired: Desired, crew: Crew) -> Vm:
     raise Transient(f"{spec.name} is still not RUNNING after {CREATE_TIMEOUT_S:.0f} s")
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Something to delete: how it is read and how its deletion is asked for."""
+
+    role: Role
+    name: str
+    read: Callable[[], Awaitable[Node | Vm | None]]
+    delete: Callable[[], Awaitable[Operation | None]]
+
+
 async def delete_node(desired: Desired, crew: Crew, reason: str) -> None:
     """Delete our node and wait until its name is free. Raises `Conflict` where the node is not ours."""
-    spec = desired.node
-    node = await crew.cloud.node(spec.place, spec.name)
-    if node is None:
-        return
-    if not desired.owned.owns(node.labels):
-        raise Conflict(f"{spec.name} is not ours and stays", resource=spec.name)
-    crew.fence()
-    crew.journal.record("node.delete", name=spec.name, id=node.id, reason=reason)
-    await _finish(crew, await crew.cloud.delete_node(spec.place, spec.name))
-    await _gone(crew, lambda: crew.cloud.node(spec.place, spec.name), spec.name)
-    crew.journal.record("node.gone", name=spec.name, id=node.id)
+    cloud, at = crew.cloud, desired.node
+    read, delete = lambda: cloud.node(at.place, at.name), lambda: cloud.delete_node(at.place, at.name)
+    await _delete(_Target(Role.NODE, at.name, read, delete), desired, crew, reason)
 
 
 async def delete_vm(desired: Desired, crew: Crew, reason: str) -> None:
-    """Delete our VM and wait until its name is free. Raises `Conflict` where it is not ours."""
-    spec = desired.vm
-    vm = None if spec is None else await crew.cloud.vm(spec.place, spec.name)
-    if spec is None or vm is None:
+    """Delete our VM, if the file has one, and wait until its name is free. Raises `Conflict` where it is not ours."""
+    if desired.vm is None:
         return
-    if not desired.owned.owns(vm.labels):
-        raise Conflict(f"{spec.name} is not ours and stays", resource=spec.name)
+    cloud, at = crew.cloud, desired.vm
+    read, delete = lambda: cloud.vm(at.place, at.name), lambda: cloud.delete_vm(at.place, at.name)
+    await _delete(_Target(Role.VM, at.name, read, delete), desired, crew, reason)
+
+
+async def _delete(target: _Target, desired: Desired, crew: Crew, reason: str) -> None:
+    found = await target.read()
+    if found is None:
+        return
+    if not desired.owned.owns(found.labels):
+        raise Conflict(f"{target.name} is not ours and stays", resource=target.name)
     crew.fence()
-    crew.journal.record("vm.delete", name=spec.name, id=vm.id, reason=reason)
-    await _finish(crew, await crew.cloud.delete_vm(spec.place, spec.name))
-    await _gone(crew, lambda: crew.cloud.vm(spec.place, spec.name), spec.name)
-    crew.journal.record("vm.gone", name=spec.name, id=vm.id)
+    crew.journal.record(f"{target.role}.delete", name=target.name, id=found.id, reason=reason)
+    await _finish(crew, await target.delete())
+    await _gone(crew, target.read, target.name)
+    crew.journal.record(f"{target.role}.gone", name=target.name, id=found.id)
 
 
 async def stop_node(desired: Desired, crew: Crew, reason: str) -> None:
