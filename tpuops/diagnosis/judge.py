@@ -248,9 +248,9 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
 def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
     lines = log.tail.split(b"\n")
-    after = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1) + 1
-    harmless = False
-    for at in range(after, len(lines)):
+    last = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1)
+    harmless = last >= 0 and bool(engine.benign.search(lines[last]))
+    for at in range(last + 1, len(lines)):
         harmless = bool(engine.benign.search(lines[at])) or (harmless and not _RECORD.match(bare(lines[at])))
         if not harmless and _ALARM.search(lines[at]):
             return log.tail_line + at, lines[at]

@@ -35,7 +35,8 @@ def decide(verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budget
     `past` is every earlier recovery of the run in order; the entries since the last progress are what budgets count.
     """
     failure = CLASSES.get(verdict.failure_class, CLASSES[UNKNOWN])
-    final = _final(verdict, failure)
+    wanted = budgets.overrides.get(failure.name)
+    final = _final(verdict, failure, wanted)
     if final is not None:
         return final
     recent = since_progress(past, step)
@@ -46,6 +47,9 @@ def decide(verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budget
         reason = f"budget {budget} is spent: {spent} of {limit} recoveries without progress; {_why(verdict, failure)}"
         return Decision(Move.GIVE_UP, reason, budget=budget)
     again = [each for each in recent if _same_cause(each, verdict)]
+    if wanted is Move.RESTART and verdict.basis not in {Basis.STATE, Basis.DEVICE}:
+        reason = f"the environment asks for no more than a restart: {_why(verdict, failure)}"
+        return Decision(Move.RESTART, reason, _backoff_s("", len(again)), budget)
     return _ladder(verdict, failure, shape, again, budget)
 
 
@@ -64,7 +68,7 @@ def budget_of(verdict: Verdict, budgets: Budgets) -> str:
     for name in (verdict.refinement, verdict.failure_class):
         if name and name in budgets.limits:
             return name
-    return family_of(verdict.failure_class, verdict.refinement)
+    return family_of(verdict.failure_class, verdict.refinement) or verdict.failure_class
 
 
 def _charged_to(each: Past, budget: str, budgets: Budgets) -> bool:
@@ -94,10 +98,14 @@ def _why(verdict: Verdict, failure: FailureClass) -> str:
     return f"{failure.name} ({failure.meaning})" + (f": {told}" if told else "")
 
 
-def _final(verdict: Verdict, failure: FailureClass) -> Decision | None:
+def _final(verdict: Verdict, failure: FailureClass, wanted: Move | None) -> Decision | None:
     """The ends that no history changes, or None."""
     if failure.name == HEALTHY:
         return Decision(Move.FINISH, "the run is done, or goes on by itself")
+    if wanted is Move.GIVE_UP:
+        return Decision(Move.GIVE_UP, f"the environment says so for {_why(verdict, failure)}")
+    if failure.name == UNKNOWN and wanted is Move.RESTART:
+        return None
     if failure.name in {"interrupted", UNKNOWN}:
         return Decision(Move.GIVE_UP, f"never restarted: {_why(verdict, failure)}")
     if verdict.action is Action.NONE:
@@ -118,7 +126,8 @@ def _ladder(verdict: Verdict, failure: FailureClass, shape: Shape, again: Sequen
     """The rung that the history has come to."""
     why = _why(verdict, failure)
     if failure.family == "capacity":
-        return Decision(Move.RECREATE, f"wait for capacity: {why}", _backoff_s("capacity", len(again)), budget)
+        move = Move.RECREATE if verdict.basis is Basis.STATE else Move.RESTART
+        return Decision(move, f"wait for capacity: {why}", _backoff_s("capacity", len(again)), budget)
     if verdict.basis in {Basis.STATE, Basis.DEVICE}:
         return _by_state(verdict, shape, again, budget, why)
     if failure.name == "ssh_timeout":

@@ -161,7 +161,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How many recoveries each cause may take without progress in between; progress refills all of them."""
+    """How many recoveries each cause may take without progress in between; progress refills all of them.
+
+    `overrides` is the environment's word for single classes: `give_up` never retries the class, `restart` never goes
+    beyond a restart in place, and is the only way to have an `unknown` end restarted. What only a person can mend
+    stays refused whatever it says.
+    """
 
     limits: Mapping[str, int] = field(default_factory=dict)
     default: int = 3
+    overrides: Mapping[str, Move] = field(default_factory=dict)

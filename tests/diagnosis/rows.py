@@ -1,0 +1,25 @@
+"""The labelled excerpts that the tests read.
+
+`corpus.jsonl` is a copy of the project's shared collection, modelled on public reports (see each row's `source`; fixed
+message strings and the order of cause and effect are kept, values are invented). `further.jsonl` and `second.jsonl`
+are excerpts modelled for this suite on other public threads; their labels were written before the signatures were run
+on them, and `first_sight` holds what the signatures of that day said.
+"""
+
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def rows(name):
+    return [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
+
+
+CORPUS = rows("corpus.jsonl")
+FURTHER = rows("further.jsonl")
+SECOND = rows("second.jsonl")
+HARMLESS = [line for line in (HERE / "harmless.txt").read_bytes().splitlines() if line]
+USER_ERRORS = frozenset(
+    {"fix_code_or_model", "fix_config", "fix_credentials", "fix_ssh_keys", "reduce_memory", "grow_host_memory"}
+)
