@@ -2,11 +2,12 @@
 
 Fails closed: every API that the installed gcloud knows is overridden (those that the embedded cloud does not serve
 end in its 404), real credentials are out of reach, and the project is called `local-...`, which Google would refuse.
-Where gcloud is installed but its list of APIs cannot be read, nothing is printed at all. Changes nothing itself.
+Where gcloud is installed but its list of APIs cannot be read, nothing is printed at all. Writes one file: the token.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -24,7 +25,7 @@ UNSET = (
     "GOOGLE_API_USE_MTLS_ENDPOINT",
     "GOOGLE_CLOUD_UNIVERSE_DOMAIN",
     "CLOUDSDK_ACTIVE_CONFIG_NAME",
-    "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
+    "CLOUDSDK_AUTH_DISABLE_CREDENTIALS",
     "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE",
     "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT",
     "CLOUDSDK_CONTEXT_AWARE_USE_CLIENT_CERTIFICATE",
@@ -32,6 +33,18 @@ UNSET = (
     "CLOUDSDK_CORE_UNIVERSE_DOMAIN",
 )
 """What could lend a real identity, or another Google, to a command in this shell."""
+
+
+ACCESS = "access-token"
+"""The file below `scratch` with what gcloud sends as its token: an upload loses the path of its endpoint, and with it
+the key, so that the embedded cloud takes the key as a bearer token there."""
+
+
+def write_token(url: str, scratch: Path) -> None:
+    """Write the token file for the embedded cloud at `url`, readable by its owner only."""
+    handle = os.open(scratch / ACCESS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(url.rstrip("/").rpartition("/")[2])
 
 
 def exports(url: str, scratch: Path, project: str = "local-tpuops") -> str:
@@ -59,7 +72,7 @@ def variables(url: str, scratch: Path, project: str = "local-tpuops") -> Mapping
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_CORE_PASS_CREDENTIALS_TO_GSUTIL": "false",
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(scratch / ACCESS),
         "CLOUDSDK_AUTH_TOKEN_HOST": f"{url}/token",
         "GOOGLE_CLOUD_PROJECT": project,
         "NO_GCE_CHECK": "true",

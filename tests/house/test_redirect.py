@@ -98,6 +98,18 @@ def test_the_shell_holds_no_real_identity_and_reaches_the_embedded_cloud(shell: 
 
 @pytest.mark.gcloud
 @pytest.mark.wire
+def test_a_file_goes_up_and_comes_back_through_the_redirected_gcloud(shell: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("1 2 3")
+    for words in (("buckets", "create", "gs://up-and-back"), ("cp", str(tmp_path / "weights"), "gs://up-and-back/w")):
+        done = gcloud(shell, "storage", *words)
+        assert done.returncode == 0, done.stderr
+    words = ["gcloud", "storage", "cat", "gs://up-and-back/w"]
+    assert subprocess.run(words, env=shell, capture_output=True, text=True, check=True).stdout == "1 2 3"
+    assert (Path(shell["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"]).stat().st_mode & 0o777) == 0o600
+
+
+@pytest.mark.gcloud
+@pytest.mark.wire
 @pytest.mark.parametrize("words", [("dns", "managed-zones", "list"), ("pubsub", "topics", "list")])
 def test_an_api_that_is_not_served_ends_in_a_404(shell: dict[str, str], words: tuple[str, ...]) -> None:
     result = gcloud(shell, *words)

@@ -10,9 +10,6 @@ import pytest
 
 pytestmark = [pytest.mark.wire, pytest.mark.gcloud]
 
-if os.environ.get("TPUOPS_WITHOUT_GCLOUD") == "1":
-    pytestmark.append(pytest.mark.skip(reason="TPUOPS_WITHOUT_GCLOUD=1"))
-
 
 @pytest.fixture
 def gcloud(shared_cloud, tmp_path):

@@ -58,6 +58,7 @@ async def env(asked: Invocation, project: str = "local-tpuops") -> Answer:
         raise UsageError(f"--project {project}: a project on the embedded cloud is called local-...")
     state = embedded.folder()
     stage = await embedded.ensure(state)
+    redirect.write_token(stage.url, state)
     set_to = redirect.variables(stage.url, state, project)
     return Answer({"set": set_to, "unset": list(redirect.UNSET)}, redirect.exports(stage.url, state, project))
 

@@ -78,10 +78,17 @@ class Site:
             time.sleep(0.005)
         raise AssertionError(f"no {kind.__name__} of {id} within {within_s} s: {self.notices[after:]}")
 
+    def host_keys(self, spec: MachineSpec) -> tuple[str, ...]:
+        """What the machine said of itself when it last booted."""
+        booted = [notice for notice in self.notices if isinstance(notice, Booted) and notice.id == spec.id]
+        return tuple(booted[-1].host_keys)
+
     def ssh_argv(self, spec: MachineSpec, *options: str, program: str = "ssh", user: str = "alice") -> list[str]:
         port = "-p" if program == "ssh" else "-P"
         argv = [program, "-F", "none", "-i", str(self.key), port, str(self.network.ssh_port), *options]
-        for option in ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes",
+        known = self.key.with_name(f"known-{spec.id}")
+        known.write_text("".join(f"* {key}\n" for key in self.host_keys(spec)))
+        for option in ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "IdentitiesOnly=yes",
                        "LogLevel=ERROR", "BatchMode=yes"):  # fmt: skip
             argv += ["-o", option]
         return [*argv, f"{user}@{spec.address}"] if program == "ssh" else argv
@@ -100,8 +107,8 @@ class Site:
     def connect(self, spec: MachineSpec) -> Any:
         """An asyncssh connection, to be used in a test's own loop."""
         return asyncssh.connect(
-            spec.address, self.network.ssh_port, username="alice", client_keys=[str(self.key)], known_hosts=None,
-            config=None, agent_path=None,
+            spec.address, self.network.ssh_port, username="alice", client_keys=[str(self.key)],
+            known_hosts=("".join(f"* {key}\n" for key in self.host_keys(spec))).encode(), config=None, agent_path=None,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -32,12 +32,12 @@ def test_a_machine_accepts_ssh_soon_after_its_start(site, fresh) -> None:
 def test_stop_and_start_keep_disk_and_host_key_and_empty_tmp(site) -> None:
     spec = site.spec()
     first = site.start(spec)
-    site.says(spec, "echo kept > ~/kept; echo root > /root/kept; echo gone > /tmp/gone; echo gone > /run/gone")
+    site.says(spec, "echo kept > ~/kept; echo root > ~root/kept; echo gone > /tmp/gone; echo gone > /run/gone")
     site.do(site.machines.stop(spec.id))
     second = site.start(again(spec))
     assert second.host_keys == first.host_keys
     assert second.host_keys[0].startswith("ssh-ed25519 ")
-    assert site.says(spec, "cat ~/kept /root/kept; ls /tmp; ls /run") == "kept\nroot"
+    assert site.says(spec, "cat ~/kept ~root/kept; ls /tmp; ls /run") == "kept\nroot"
     site.do(site.machines.delete(spec.id))
 
 
