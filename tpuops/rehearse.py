@@ -21,6 +21,7 @@ from tpuops.errors import EnvironmentFileError
 from tpuops.journal import Listener
 from tpuops.lifecycle.opening import Opening, open_site
 from tpuops.lifecycle.run import run
+from tpuops.stages.check import trainable
 from tpuops.stages.run import prefix
 
 METRICS_BYTES = 4096
@@ -43,6 +44,7 @@ async def rehearse(asked: Rehearsal) -> dict[str, Any]:
     Raises:
         EnvironmentFileError: a fault of the script never fired (the document's run is over and torn down by then).
     """
+    trainable(asked.environment)
     environment = asked.environment.on_embedded_cloud()
     async with _stage(asked.folder, _script(environment, asked)) as stage:
         opening = Opening(environment, stage, asked.folder / "spool", asked.listeners, asked.show, verb="rehearse")

@@ -4,8 +4,9 @@ Nothing here calls a cloud, and nothing here knows what will be made of the valu
 something below the file acts on it.
 """
 
-from tpuops.environment.load import available, find, load
+from tpuops.environment.load import available, find, load, refused
 from tpuops.environment.model import Environment
 from tpuops.environment.owner import owner_of
+from tpuops.environment.problems import Finding
 
-__all__ = ["Environment", "available", "find", "load", "owner_of"]
+__all__ = ["Environment", "Finding", "available", "find", "load", "owner_of", "refused"]

@@ -5,7 +5,7 @@ Every problem of a file is told at once. Nothing here changes anything, and noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -34,6 +34,11 @@ def load(path: Path) -> Environment:
     if problems or environment is None:
         raise _error(shown, problems)
     return environment
+
+
+def refused(environment: Environment, found: Iterable[Finding]) -> EnvironmentFileError:
+    """The error for what shows only after loading, in the words and with the lines of the file's own problems."""
+    return _error(_shown(environment.path), sorted({placed(finding, environment.lines) for finding in found}))
 
 
 def find(name: str, start: Path) -> Path:
@@ -87,7 +92,7 @@ def _validated(read: Document, path: Path) -> tuple[Environment | None, list[Fin
         return None, []
     environment, found = None, []
     try:
-        environment = Environment.model_validate(read.value, context={"path": path})
+        environment = Environment.model_validate(read.value, context={"path": path, "lines": read.lines})
     except ValidationError as error:
         found = [complaints.finding(detail) for detail in error.errors(include_url=False)]
     draft = rules.Draft(read.value, frozenset(finding.path for finding in found), path)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
-from tpuops.environment.problems import Wrong
+from tpuops.environment.problems import Lines, Wrong
 from tpuops.environment.values import (
     Argument,
     BucketName,
@@ -153,11 +153,12 @@ class Environment(_Section):
     rehearsal: Rehearsal = Rehearsal()
 
     _path: Path = PrivateAttr(default=Path())
+    _lines: Lines = PrivateAttr(default_factory=dict)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Remember the file given as validation context."""
+        """Remember the file given as validation context, and the line of each of its keys."""
         if isinstance(context, dict) and isinstance(context.get("path"), Path):
-            self._path = context["path"]
+            self._path, self._lines = context["path"], context.get("lines", {})
 
     @field_validator("vm", mode="before")
     @classmethod
@@ -170,6 +171,11 @@ class Environment(_Section):
     def path(self) -> Path:
         """The file, absolute."""
         return self._path
+
+    @property
+    def lines(self) -> Lines:
+        """The line of each key in the file, so that what shows later can still name it."""
+        return self._lines
 
     @property
     def name(self) -> str:

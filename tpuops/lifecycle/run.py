@@ -13,6 +13,7 @@ from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.up import planned, provision
 from tpuops.stages.apply import Crew
+from tpuops.stages.check import trainable
 from tpuops.stages.look import look
 from tpuops.stages.record import ENDED
 from tpuops.stages.teardown import kept_bucket, standing
@@ -26,7 +27,9 @@ async def train(site: Site, source: Source) -> Report:
 
     Raises:
         TpuopsError: nothing is provisioned (hint: `invoke up`).
+        EnvironmentFileError: the file asks for more than training can do; nothing was called.
     """
+    trainable(site.environment)
     plan, _ = await planned(site)
     if plan.effects:
         missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
@@ -37,7 +40,12 @@ async def train(site: Site, source: Source) -> Report:
 
 
 async def run(site: Site, source: Source) -> Report:
-    """Provision, train, survive, save, tear down. Interrupted, it does what `teardown.interrupt` says and raises on."""
+    """Provision, train, survive, save, tear down. Interrupted, it does what `teardown.interrupt` says and raises on.
+
+    Raises:
+        EnvironmentFileError: the file asks for more than training can do; nothing was called.
+    """
+    trainable(site.environment)
     plan, _ = await planned(site)
     async with holding(site, "run", plan) as crew:
         return await _told(site, crew, source, tear_down=True)

@@ -1,0 +1,185 @@
+"""No field is accepted and ignored: each is in the commented example, and changing it changes what tpuops does."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from tpuops import embedded
+from tpuops.desired import desired
+from tpuops.diagnosis import decide
+from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
+from tpuops.environment import Environment, find, load, owner_of
+from tpuops.environment.complaints import sections
+from tpuops.environment.document import parse
+from tpuops.lifecycle import finish, run
+from tpuops.stages.record import RunRecord
+from tpuops.stages.run import spec_of
+from tpuops.stages.spend import hourly
+from tpuops.tasks import opening
+from tpuops.tasks.task import Invocation
+
+EXAMPLE = find("example", Path(__file__))
+SHIPPED = sorted(EXAMPLE.parent.glob("*.yaml"))
+NOW = datetime(2026, 11, 20, 12, 34, 56, tzinfo=UTC)
+RECORD = RunRecord("r1", "running", "digest", "2026-11-20T00:00:00+00:00")
+
+OTHERWISE: dict[tuple[str, ...], Any] = {
+    ("cloud",): "local",
+    ("project",): "another-project",
+    ("zone",): "us-central1-b",
+    ("owner",): "team",
+    ("tpu", "accelerator"): "v2-8",
+    ("tpu", "runtime"): "tpu-vm-tf-2.17.1-pjrt",
+    ("tpu", "provisioning"): "spot",
+    ("vm", "machine_type"): "e2-medium",
+    ("vm", "disk_gb"): 20,
+    ("bucket", "name"): "another-bucket-1f3a",
+    ("ssh", "user"): "ann",
+    ("train", "source"): "..",
+    ("train", "setup"): (),
+    ("train", "command"): ("python3", "other.py"),
+    ("train", "env"): {"DIGITS_STEPS": "10"},
+    ("train", "outputs"): ("results",),
+    ("train", "progress"): "epoch=([0-9]+)",
+    ("recovery", "budgets", "process_killed"): 0,
+    ("recovery", "budgets", "infrastructure"): 0,
+    ("recovery", "budgets", "preempted"): 0,
+    ("teardown", "success"): "keep",
+    ("teardown", "failure"): "keep",
+    ("teardown", "interrupt"): "delete",
+    ("limits", "runtime"): "2d",
+    ("rehearsal", "setup"): (("true",),),
+    ("rehearsal", "command"): ("true",),
+    ("rehearsal", "env"): {},
+    ("rehearsal", "devices"): 4,
+}
+"""Another value for every field but `version`, which has one value only."""
+
+
+def leaves() -> set[tuple[str, ...]]:
+    """Every field that is no section."""
+    known = sections()
+    return {(*path, key) for path, keys in known.items() for key in keys if (*path, key) not in known}
+
+
+def downstream(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Everything that is made of an environment, as texts."""
+    wanted = desired(environment, owner=owner_of(environment, {"TPUOPS_OWNER": "ann"}), public_key="k x", now=NOW)
+    made = {
+        "desired": wanted,
+        "price": hourly(wanted),
+        "spec": spec_of(environment, RECORD, wanted.bucket.name),
+        "source": environment.source_folder,
+        "progress": environment.train.progress,
+        "decisions": _decisions(environment),
+        "teardown": _teardown(environment, monkeypatch),
+        "ends": environment.limits.runtime,
+        "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
+    }
+    return {key: repr(value) for key, value in made.items()}
+
+
+def _decisions(environment: Environment) -> list[str]:
+    """What would be done after the first failure of each budget's kind."""
+    budgets = Budgets(limits=environment.recovery.budgets.limits)
+    failures = (
+        Verdict("native_crash", Action.RETRY_IN_PLACE, refinement="process_killed"),
+        Verdict("tpu_in_use", Action.RETRY_IN_PLACE),
+        Verdict("preempted", Action.RECREATE, basis=Basis.STATE),
+    )
+    shape = Shape(1, False, False)
+    return [str(decide(failure, shape, (), budgets, step=5).move) for failure in failures]
+
+
+def _teardown(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether machines are deleted after success, failure and interruption."""
+    said: list[bool] = []
+
+    async def end_machines(*_: Any, delete: bool) -> Any:
+        said.append(delete)
+        return finish.Torn((), (), ())
+
+    silent = SimpleNamespace(record=lambda *_, **__: None)
+    site: Any = SimpleNamespace(environment=environment, journal=silent, meter=SimpleNamespace(usd=lambda: None))
+    for room in (finish, run):
+        monkeypatch.setattr(room, "end_machines", end_machines)
+    for code in (0, 10):
+        asyncio.run(finish.torn_down(site, site, finish.Report(code, ""), tear_down=True))
+    asyncio.run(run._interrupted(site, site, tear_down=True))
+    return said
+
+
+async def _on_embedded(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a command on it would start the embedded cloud."""
+    asked: list[Path] = []
+
+    async def ensure(state: Path) -> None:
+        asked.append(state)
+        raise InterruptedError
+
+    monkeypatch.setattr(embedded, "ensure", ensure)
+    monkeypatch.setattr(opening, "_environment", lambda _: environment)
+    monkeypatch.setattr("tpuops.lifecycle.opening.open_site", _nothing_opened)
+    try:
+        async with opening.opened(Invocation(env="example"), "plan"):
+            raise AssertionError("nothing is opened here")
+    except InterruptedError:
+        return bool(asked)
+
+
+def _nothing_opened(_: Any) -> Any:
+    raise InterruptedError
+
+
+def changed(path: tuple[str, ...], value: Any) -> Environment:
+    """The example with one field changed, judged by the model alone."""
+    values = copy.deepcopy(parse(EXAMPLE.read_text()).value)
+    section = values
+    for part in path[:-1]:
+        section = section[part]
+    section[path[-1]] = value
+    return Environment.model_validate(values, context={"path": EXAMPLE})
+
+
+def test_another_value_is_known_for_every_field() -> None:
+    assert set(OTHERWISE) == leaves() - {("version",)}
+
+
+@pytest.mark.parametrize("path", sorted(OTHERWISE), ids=".".join)
+def test_changing_a_field_changes_something_downstream(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = downstream(load(EXAMPLE), monkeypatch)
+    after = downstream(changed(path, OTHERWISE[path]), monkeypatch)
+    assert [key for key in before if before[key] != after[key]]
+
+
+def test_the_example_holds_every_field_and_a_comment_above_each_section() -> None:
+    written = yaml.safe_load(EXAMPLE.read_text())
+    for path in leaves():
+        section: Any = written
+        for part in path:
+            assert isinstance(section, Mapping), path
+            assert part in section, f"{'.'.join(path)} is not in {EXAMPLE.name}"
+            section = section[part]
+    lines = EXAMPLE.read_text().splitlines()
+    for path in leaves():
+        key = f"{'  ' * (len(path) - 1)}{path[-1]}:"
+        at = next(index for index, line in enumerate(lines) if line.startswith(key))
+        assert any(line.lstrip().startswith("#") for line in lines[max(0, at - 6) : at]), key
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_file_is_right(path: Path) -> None:
+    assert load(path).name == path.stem
+
+
+def test_every_kind_of_machine_has_its_file() -> None:
+    assert {"example", "v3-8", "v5e-8", "v6e-8", "v4-32"} <= {path.stem for path in SHIPPED}
