@@ -56,7 +56,7 @@ class CoreCaller:
 
     async def ask(self, method: str, resource: str, function: Callable[[], Awaitable[Result]]) -> Result:
         """What the call returned, or the error that the product makes of the answer."""
-        await self._life.at("send")
+        await self._life.at("send", method)
         if method in CHANGES:
             self._life.on_change(self._life, method)
         try:

@@ -7,6 +7,7 @@ are buried, harmlessly, after the end of the schedule.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Doom:
     """What becomes of a controller at its `call`-th call: before it is sent, after it took effect, after the reply.
 
     `pause_s` None: it dies. Otherwise it stands still that long (SIGSTOP) and goes on.
-    `same_host`: where the next controller starts, `after_s` later.
+    `same_host`: where the next controller starts, `after_s` later. With `method`, `call` counts calls of that method.
     """
 
     call: int
@@ -33,6 +34,7 @@ class Doom:
     same_host: bool
     after_s: float = 1.0
     pause_s: float | None = None
+    method: str = ""
 
 
 @dataclass(slots=True)
@@ -44,19 +46,21 @@ class Life:
     doom: Doom | None = None
     alive: bool = True
     over: bool = False
-    calls: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
     on_change: Callable[[Life, str], None] = lambda life, method: None
     struck: asyncio.Event = field(default_factory=asyncio.Event)
     _stuck: set[asyncio.Future[None]] = field(default_factory=set)
     _paused: asyncio.Event | None = None
     _buried: bool = False
 
-    async def at(self, phase: str) -> None:
-        """Pass a point of a call, or never return from it."""
+    async def at(self, phase: str, method: str = "") -> None:
+        """Pass a point of a call (of `method`, where it is one of the cloud), or never return from it."""
         if phase == "send":
-            self.calls += 1
-        if self.doom is not None and (self.doom.call, self.doom.phase) == (self.calls, phase):
-            self._strike(self.doom)
+            self.calls[""] += 1
+            self.calls[method] += bool(method)
+        doom = self.doom
+        if doom is not None and phase == doom.phase and self.calls[doom.method] == doom.call:
+            self._strike(doom)
         await self.breathe()
 
     async def breathe(self) -> None:
@@ -78,6 +82,11 @@ class Life:
             return
         self._paused = asyncio.Event()
         asyncio.get_running_loop().call_later(doom.pause_s, self._paused.set)
+
+    @property
+    def stood_still(self) -> bool:
+        """Whether it was stopped for a while."""
+        return self._paused is not None
 
     def bury(self) -> None:
         """Let the coroutines of this process end without any further effect."""

@@ -41,6 +41,8 @@ PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheSimulationThatOpensNothing sim"
+LAST = 999
+"""The process id of the controller that takes everything down when the schedule is over."""
 PATIENCE_S = 6 * 3600.0
 KINDS = ("tpu.node", "compute.instance")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
@@ -89,9 +91,10 @@ class History:
 
     @property
     def last(self) -> Ended:
-        """The end that counts: the last controller that was not turned away."""
+        """The end that counts: of the last controller to hold the lease, unless it was turned away."""
         judged = [end for end in self.ends if end.exit_code != 7] or self.ends
-        return judged[-1]
+        holders = [who for who, event in self.events if event.kind == "lease.taken" and who != LAST]
+        return next((end for end in judged if holders and end.life.pid == holders[-1]), judged[-1])
 
 
 class Stage:
@@ -116,8 +119,7 @@ class Stage:
         alive = [other.spec.id for other in self.played.machines.values() if other.alive and other is not machine]
         if alive:
             self.history.problems.append(f"P2: training starts on {machine.spec.id} while it lives on {alive}")
-        bucket, _, prefix = spec.env["TPUOPS_CHECKPOINTS"].removeprefix("gs://").partition("/")
-        checkpoint = newest_checkpoint(self.net, bucket, prefix)
+        checkpoint = newest_checkpoint(self.net.core.world, spec)
         now = asyncio.get_running_loop().time()
         self.history.started.append(Attempted(now, machine.spec.id, spec.run_id, spec.attempt, checkpoint, record))
 
@@ -181,25 +183,26 @@ class Stage:
         self.history.decoys = self._decoys()
 
     def _decoys(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name in DECOYS:
-            found[name] = self._read(f"{PARENT}/{name}")
-            found[f"{name}-vm"] = self._read(f"{INSTANCES}/{name}-vm")
-        return json.loads(json.dumps(found))
-
-    def _read(self, path: str) -> Any:
-        reply = self.net.core.handle(Request("GET", path), self.net.now())[0]
-        return json.loads(reply.body) if reply.status == 200 else None
+        """The decoys as they stand in the world, past any fault of a call."""
+        names = {*DECOYS, *(f"{name}-vm" for name in DECOYS)}
+        world = self.net.core.world
+        stand = [(key.rpartition("/")[2], document) for kind in KINDS for key, document in world.items(kind)]
+        return json.loads(json.dumps({name: document for name, document in stand if name in names}))
 
     async def _intrude(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
         self.net.deliver(Request("DELETE", f"{INSTANCES}/{VM}"))
-        while self._vm() is not None:
+        while self._vm() is not None or self._vm_is_being_deleted():
             await asyncio.sleep(0.05)
-        self.net.deliver(_json("POST", INSTANCES, _instance(VM, {})))
+        if self.net.deliver(_json("POST", INSTANCES, _instance(VM, {}))).status != 200:
+            return  # the rightful owner was faster
         while (self._vm() or {}).get("status") != "RUNNING":
             await asyncio.sleep(0.05)
         self.history.decoys[VM] = json.loads(json.dumps(self._vm()))
+
+    def _vm_is_being_deleted(self) -> bool:
+        timers = self.net.core.world.items("timer")
+        return any(timer["action"] == "compute.delete" and timer["key"].endswith(f"/{VM}") for _, timer in timers)
 
     def _vm(self) -> Any:
         world = self.net.core.world
@@ -288,7 +291,7 @@ class Stage:
         for fault in [key for key, _ in self.net.core.world.items("fault")]:
             self.net.core.world.drop("fault", fault)
         self.net.before = lambda request: None  # it is forced: nobody asks for what is still running
-        life = Life("desk", 999)
+        life = Life("desk", LAST)
         CURRENT.set(life)
         self.lives.append(life)
         torn = await down(self._site(life), force=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tests.simulation.play import History
-from tests.simulation.schedules import BILLING, DONE, NODE, TRAINING
+from tests.simulation.schedules import BILLING, DONE, GAVE_UP, TRAINING, VM
 
 BUSY = 7
 
@@ -23,29 +23,41 @@ def violations(history: History) -> list[str]:
     return found
 
 
-def p1_nothing_is_left_that_the_file_says_to_delete(history: History) -> Iterator[str]:
-    """What stands is exactly what the last report names as kept or remaining, and the file says so."""
-    stands = {key.rpartition("/")[2] for key in (*history.nodes, *history.vms)}
-    document = history.last.document
+def p1_what_stands_is_what_the_report_names(history: History) -> Iterator[str]:
+    """The last report names exactly what stands, as kept or as remaining; an end without a report leaves nothing."""
+    stands, document = standing(history), history.last.document
     if not document:
+        touched = any(event.kind == "lease.taken" and who == history.last.life.pid for who, event in history.events)
+        if stands and touched and history.last.exit_code != BILLING:
+            yield f"{history.last.error} is all that is said, and there stand {sorted(stands)}"
         return
-    kept = {left["name"] for left in document["kept"] if left["kind"] in {"node", "vm"}}
-    remains = {left["name"] for left in document["remains"] if left["kind"] in {"node", "vm"}}
-    unsaved = any(left["kind"] == "outputs" for left in document["remains"])
+    named = {left["name"] for left in (*document["kept"], *document["remains"]) if left["kind"] in {"node", "vm"}}
+    unseen = {left["name"] for left in document["remains"] if "nobody could look" in left["why"]}
     if {"vm-taken", "stranger"} & set(history.schedule.kinds):
-        kept &= stands | {NODE}  # it may have been taken after the report
-    if not unsaved and stands != kept | remains:
-        yield f"there stand {sorted(stands)}, but the report names {sorted(kept | remains)}"
-    words = history.schedule.environment["teardown"]
-    word = words["success" if history.last.exit_code == DONE else "failure"]
-    if word == "delete" and history.last.exit_code != BILLING and stands:
-        yield f"exit {history.last.exit_code}, and {sorted(stands)} stand though the file says delete"
-    if word == "keep" and not stands and history.last.exit_code in {DONE, TRAINING}:
-        yield "the file says keep, and nothing stands"
+        unseen |= {VM}  # it may have gone after the report
+    if any(left["kind"] == "outputs" for left in document["remains"]):
+        named |= stands  # the machine that holds unsaved outputs is what remains
+    if stands ^ named - (unseen - stands):
+        yield f"there stand {sorted(stands)}, but the report names {sorted(named)}"
     if document["remains"] and history.last.exit_code != BILLING:
         yield f"something remains, and the exit code is {history.last.exit_code}"
+
+
+def p1_nothing_is_left_that_the_file_says_to_delete(history: History) -> Iterator[str]:
+    """By the file's word for this kind of end."""
+    stands, code = standing(history), history.last.exit_code
+    word = history.schedule.environment["teardown"]["success" if code == DONE else "failure"]
+    if history.last.document and word == "delete" and code != BILLING and stands:
+        yield f"exit {code}, and {sorted(stands)} stand though the file says delete"
+    if history.last.document and word == "keep" and code in {DONE, TRAINING} and not stands:
+        yield "the file says keep, and nothing stands"
     if history.open_operations:
         yield f"operations are still under way: {history.open_operations}"
+
+
+def standing(history: History) -> set[str]:
+    """Names of our nodes and VMs after the end."""
+    return {key.rpartition("/")[2] for key in (*history.nodes, *history.vms)}
 
 
 def p3_down_takes_the_rest_away(history: History) -> Iterator[str]:
@@ -89,7 +101,9 @@ def p8_the_end_is_one_that_the_script_permits(history: History) -> Iterator[str]
     if last.document and last.exit_code not in {DONE} and not (last.document["cause"] or last.document["remains"]):
         yield f"exit {last.exit_code} without a cause"
     for end in history.ends:
-        if end is not last and end.exit_code != BUSY and end.exit_code not in schedule.permitted:
+        # Who stood still finds its time for retries spent, and may give up.
+        allowed = schedule.permitted | {BUSY, GAVE_UP} if end.life.stood_still else schedule.permitted | {BUSY}
+        if end is not last and end.exit_code not in allowed:
             yield f"an earlier controller ended with {end.exit_code}: {end.error or end.document.get('cause')}"
 
 
@@ -153,6 +167,7 @@ def every_fault_that_could_fire_did(history: History) -> Iterator[str]:
 
 
 _ALL: tuple[Callable[[History], Iterator[str]], ...] = (
+    p1_what_stands_is_what_the_report_names,
     p1_nothing_is_left_that_the_file_says_to_delete,
     p3_down_takes_the_rest_away,
     p4_what_is_not_ours_is_untouched,

@@ -131,7 +131,7 @@ def draw(seed: int) -> Schedule:
     for ingredient in rng.sample(_MILD, rng.choice((0, 1, 1, 2, 2, 3))):
         if not (decided and ingredient in _NOT_WHEN_DECIDED):
             ingredient(draft)
-    if not decided:
+    if not decided and "storm" not in draft.schedule.kinds:
         _at_steps(draft, rng.choice((0, 1, 1, 2, 3)))
     if rng.random() < 0.4:
         _dooms(draft)
@@ -180,7 +180,7 @@ def _bug(draft: Draft) -> None:
 
 def _setup(draft: Draft) -> None:
     draft.change(program=replace(draft.schedule.program, setup_code=1))
-    draft.schedule.environment["train"]["setup"] = [["python3", "setup.py"]]
+    draft.schedule.environment["train"]["setup"] = [["python3", "prepare.py"]]
     draft.add("setup", ends=frozenset({TRAINING}))
 
 
@@ -291,6 +291,27 @@ def _late(draft: Draft) -> None:
     draft.add("late", {"on": {"method": method}, "do": {"fail_operation": failure}})
 
 
+def _storm(draft: Draft) -> None:
+    """A service that fails for longer than anybody retries: giving up is allowed, being silent about it is not."""
+    on: dict[str, Any] = {"method": draft.rng.choice((*READS, *CHANGES)), "nth": draft.rng.choice((1, 2, 4, 7))}
+    if draft.rng.random() < 0.3:
+        on = {"method": "storage.objects.insert", "resource": draft.rng.choice(("*/run.json", "*/lease.json"))}
+    faults = [{"on": dict(on), "do": TRANSIENT[0]}] * draft.rng.choice((7, 15, 40))
+    ends = draft.schedule.permitted | {GAVE_UP, BILLING}
+    draft.add("storm", *faults, ends=ends, wired=False)
+
+
+def _undeletable(draft: Draft) -> None:
+    """A deletion that is admitted and fails late; asked again, it works."""
+    method = draft.rng.choice(("tpu.nodes.delete", "tpu.nodes.delete", "compute.instances.delete"))
+    failure: dict[str, Any] = {"code": 13, "message": "An internal error has occurred."}
+    if method.startswith("compute"):
+        failure = {"code": "INTERNAL_ERROR", "message": "Internal error. Please try again or contact support."}
+    if draft.schedule.environment["vm"] != "none" or method.startswith("tpu"):
+        fault = {"on": {"method": method}, "do": {"fail_operation": failure}}
+        draft.add("undeletable", *([fault] * draft.rng.choice((1, 1, 2))), wired=False)
+
+
 def _taken_early(draft: Draft) -> None:
     """Preempted while it is being reached, or at some moment."""
     if any(kind.startswith("stockout") for kind in draft.schedule.kinds):
@@ -323,12 +344,14 @@ _MILD: tuple[Callable[[Draft], None], ...] = (
     _passing,
     _passing,
     _record_lost,
+    _storm,
+    _undeletable,
     _late,
     _taken_early,
     _vm_taken,
     _stranger,
 )
-_NOT_WHEN_DECIDED = {_late, _taken_early, _stranger}
+_NOT_WHEN_DECIDED = {_storm, _late, _taken_early, _stranger}
 
 
 def _dooms(draft: Draft) -> None:

@@ -11,17 +11,19 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from tests.simulation.net import Net
 from tpuops.localcloud.core.events import Booted, Control, DeleteMachine, Event, LogLine, MachineSpec, StopMachine
 from tpuops.localcloud.core.wire import Request
+from tpuops.localcloud.core.world import World
 from tpuops.remote.port import Exit, RunSpec
 
 BOOT_S = 0.15
 LOOK_S = 0.02
+ASK_AGAIN_S = 0.2
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 31, in <module>
     loss = evaluate(batch["labels"])
@@ -185,7 +187,7 @@ class Machine:
             self.end(Exit(1), self.fault)
             return
         await asyncio.sleep(program.init_s)
-        record.resumed_from = step = self._newest(spec)
+        record.resumed_from = step = await self._newest(spec)
         self._say(record, f"resumed at step {step}" if step else "starting")
         while step < program.steps:
             await asyncio.sleep(program.step_s)
@@ -211,8 +213,14 @@ class Machine:
             await asyncio.sleep(0.005)
             self.put(f"{_checkpoints(spec)[1]}/{step:08d}/{part}", f"{step}".encode())
 
-    def _newest(self, spec: RunSpec) -> int:
-        return newest_checkpoint(self._net, *_checkpoints(spec))
+    async def _newest(self, spec: RunSpec) -> int:
+        """The step to resume from, asked until the bucket answers."""
+        bucket, prefix = _checkpoints(spec)
+        while True:
+            reply = self._net.deliver(Request("GET", f"/storage/v1/b/{quote(bucket)}/o", {"prefix": f"{prefix}/"}))
+            if reply.status == 200 and not reply.drop:
+                return newest(item["name"] for item in json.loads(reply.body).get("items", []))
+            await asyncio.sleep(ASK_AGAIN_S)
 
     def put(self, name: str, data: bytes, bucket: str = "") -> bool:
         """Write an object by the machine's own identity; whether the bucket took it (three tries)."""
@@ -251,11 +259,15 @@ def _checkpoints(spec: RunSpec) -> tuple[str, str]:
     return bucket, prefix
 
 
-def newest_checkpoint(net: Net, bucket: str, prefix: str) -> int:
-    """The newest complete checkpoint's step, 0 where there is none."""
-    reply = net.deliver(Request("GET", f"/storage/v1/b/{quote(bucket)}/o", {"prefix": f"{prefix}/"}))
-    names = [item["name"] for item in json.loads(reply.body or b"{}").get("items", [])]
+def newest(names: Iterable[str]) -> int:
+    """The newest complete checkpoint's step among object names, 0 where there is none."""
     return max((int(name.split("/")[-2]) for name in names if name.endswith("/complete")), default=0)
+
+
+def newest_checkpoint(world: World, spec: RunSpec) -> int:
+    """The newest complete checkpoint of a run in the world itself, past any fault of a call."""
+    bucket, prefix = _checkpoints(spec)
+    return newest(key for key, _ in world.items("storage.object", f"{bucket}/{prefix}/"))
 
 
 def md5(data: bytes) -> str:
