@@ -6,8 +6,8 @@ from tests.diagnosis.rows import CORPUS, FURTHER, HARMLESS, SECOND, USER_ERRORS
 from tests.diagnosis.variations import VARIATIONS, cut_after_decisive, noise_after, wrapped_hard, wrapped_words
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
-from tpuops.diagnosis.logs import verdict_on_text
 from tpuops.diagnosis.ladder import decide
+from tpuops.diagnosis.logs import verdict_on_text
 from tpuops.diagnosis.verdict import Budgets, Move, Shape
 
 ENDS_THERE = {"xla-3424-stuck-after-compile", "xla-8295-pod-ssh-attempts-hang", "t5x-1544-metadata-token-stuck"}

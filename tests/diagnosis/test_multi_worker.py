@@ -5,7 +5,9 @@ import pytest
 from tpuops.diagnosis import diagnose, report_of
 from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
 
-STEPS = b"".join(b"I0301 10:00:%02d.000000 1 trainer.py:5] completed step: %d, loss: 0.5\n" % (n, n) for n in range(1, 30))
+STEPS = b"".join(
+    b"I0301 10:00:%02d.000000 1 trainer.py:5] completed step: %d, loss: 0.5\n" % (n, n) for n in range(1, 30)
+)
 HEARTBEAT = (
     b"2026-03-01 10:02:10.000000: E coordination_service.cc:954] UNAVAILABLE: Task /job:jax_worker/replica:0/task:2 "
     b"heartbeat timeout. This indicates that the remote task has failed, got preempted, or crashed unexpectedly.\n"
@@ -13,9 +15,11 @@ HEARTBEAT = (
 LOUD_ECHO = STEPS + HEARTBEAT * 200 + b"*** SIGABRT received by PID 9 (TID 9) on cpu 1; stack trace: ***\n"
 SOCKETS = STEPS + b'2026-03-01 10:02:00.1: W master.cc:1] RPC failed with status = "Unavailable: Socket closed"\n' * 500
 CAUSES = {
-    "user_code_error": STEPS + b"Traceback (most recent call last):\n  File \"train.py\", line 9, in f\nKeyError: 'y'\n",
+    "user_code_error": STEPS
+    + b"Traceback (most recent call last):\n  File \"train.py\", line 9, in f\nKeyError: 'y'\n",
     "host_oom": STEPS + b"[99.1] Out of memory: Killed process 77 (python3) total-vm:9kB, anon-rss:8kB\n",
-    "hbm_oom": STEPS + b"XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 2G of 1G hbm.\n",
+    "hbm_oom": STEPS
+    + b"XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 2G of 1G hbm.\n",
     "tpu_hardware_fault": STEPS + b"E0301 10:01:00.0 1 drv.cc:1] !!!! FATAL ERROR !!!! for [/dev/accel1 x]\n",
     "disk_full": STEPS + b"OSError: [Errno 28] No space left on device\n",
     "gcs_permission": STEPS + b"gs://b/o: HTTP response code 403 with body '{\n",

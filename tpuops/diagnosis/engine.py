@@ -13,6 +13,7 @@ from typing import Any
 import re2
 
 from tpuops.diagnosis.signatures import Library, Role, Signature, packaged
+from tpuops.errors import EnvironmentFileError
 
 _SET_MEMORY = 256 << 20
 """Bytes the automaton may cache; states are built as logs need them, typically far below 4 MB."""
@@ -34,7 +35,7 @@ class Engine:
         self._last = [(each, re2.compile(each.pattern, options())) for each in library.signatures if _is_last(each)]
         self._set = re2.Set.SearchSet(options(_SET_MEMORY))
         for each in self.signatures:
-            self._set.Add(each.pattern)
+            _add(self._set, each)
         self.progress_index = self._set.Add(self.progress.pattern)
         self._canary_index = self._set.Add(_CANARY)
         self._set.Compile()
@@ -66,6 +67,16 @@ def options(memory: int = 8 << 20) -> Any:
     chosen.max_mem = memory
     chosen.log_errors = False
     return chosen
+
+
+def _add(patterns: Any, signature: Signature) -> None:
+    try:
+        patterns.Add(signature.pattern)
+    except re2.error as error:
+        problem = (
+            f"{signature.source}: {signature.id}: not a pattern RE2 knows: {signature.pattern.decode(errors='replace')}"
+        )
+        raise EnvironmentFileError("a signature file is not sound", evidence=[problem]) from error
 
 
 def _is_last(signature: Signature) -> bool:

@@ -41,6 +41,7 @@ _RECORD = re.compile(
     rb"|\w+Error\b|Traceback|Exception in)"
 )
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
+_ECHO_OF = "echo of "
 _LINE_END = re.compile(rb"[\n\x0b]")
 NAMES_A_CAUSE = _RANK[Role.CAUSE]
 WEIGHTLESS = 9
@@ -80,11 +81,13 @@ class Judgement:
 
     @property
     def echoes(self) -> tuple[Finding, ...]:
-        """Findings that count, other than the winner and what says the same."""
+        """Findings other than the winner and what says the same: those that lost, and those it explains."""
         return tuple(
             each
             for each in self.findings
-            if not each.dropped and each is not self.winner and each.failure_class != self.failure_class
+            if each is not self.winner
+            and each.failure_class != self.failure_class
+            and (not each.dropped or each.dropped.startswith(_ECHO_OF))
         )
 
 
@@ -172,7 +175,7 @@ def _explained_away(each: Finding, others: Iterable[Finding]) -> Finding:
         return each
     for other in others:
         if _yields(each, other) and not (_yields(other, each) and _order(each) < _order(other)):
-            return Finding(each.hit, each.failure_class, each.action, each.role, f"echo of {other.hit.signature.id}")
+            return Finding(each.hit, each.failure_class, each.action, each.role, f"{_ECHO_OF}{other.hit.signature.id}")
     return each
 
 

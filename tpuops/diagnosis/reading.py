@@ -6,7 +6,6 @@ A block never grows beyond `LONGEST`, whatever the input. Nothing here knows wha
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
 import zlib
@@ -26,6 +25,7 @@ SHARED = 600
 
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = 31
 _CR_TO_VT = bytes.maketrans(b"\r", b"\x0b")
 
 
@@ -90,38 +90,32 @@ def _cut(data: bytes, shared: int) -> int:
 def chunks_of(stream: BinaryIO) -> Iterator[bytes]:
     """A stream's bytes, gzip undone where its first bytes say so. A damaged gzip ends where the damage begins."""
     first = stream.read(BLOCK)
-    if not first.startswith(_GZIP_MAGIC):
-        while first:
-            yield first
-            first = stream.read(BLOCK)
-        return
-    rest = io.BufferedReader(_Rejoined(first, stream))
-    with gzip.GzipFile(fileobj=rest) as unpacked:
-        while True:
+    packed = first.startswith(_GZIP_MAGIC)
+    pieces = _pieces(first, stream)
+    yield from _unpacked(pieces) if packed else pieces
+
+
+def _pieces(first: bytes, rest: BinaryIO) -> Iterator[bytes]:
+    while first:
+        yield first
+        first = rest.read(BLOCK)
+
+
+def _unpacked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Gzip members one after the other, never more than `BLOCK` unpacked at a time."""
+    member = zlib.decompressobj(_GZIP_WINDOW)
+    for piece in pieces:
+        left = piece
+        while left:
             try:
-                chunk = unpacked.read(BLOCK)
-            except (OSError, EOFError, zlib.error):
+                data = member.decompress(left, BLOCK)
+            except zlib.error:
                 return
-            if not chunk:
-                return
-            yield chunk
-
-
-class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were already taken."""
-
-    def __init__(self, first: bytes, rest: BinaryIO) -> None:
-        super().__init__()
-        self._first, self._rest = first, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self._first[: len(buffer)] or self._rest.read(len(buffer))
-        self._first = self._first[len(data) :] if self._first else b""
-        buffer[: len(data)] = data
-        return len(data)
+            if data:
+                yield data
+            left = member.unconsumed_tail
+            if member.eof:
+                left, member = member.unused_data, zlib.decompressobj(_GZIP_WINDOW)
 
 
 @contextmanager

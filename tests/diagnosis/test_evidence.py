@@ -1,0 +1,137 @@
+"""Evidence beyond text: states, exits, the kernel's log, devices, silence, refused calls."""
+
+import pytest
+
+from tpuops.diagnosis import diagnose
+from tpuops.diagnosis.verdict import Action, ApiError, Basis, Evidence, WorkerEvidence
+
+STEPS = b"step=1 loss=2.0\nstep=2 loss=1.0\n"
+KEY_ERROR = STEPS + b'Traceback (most recent call last):\n  File "train.py", line 3, in f\nKeyError: 5\n'
+SOCKET = STEPS + b"UNAVAILABLE: Socket closed\n"
+
+
+def judged(*workers, **known):
+    return diagnose(Evidence(tuple(workers), **({"node_state": "READY"} | known)))
+
+
+def test_a_run_that_ended_with_code_0_is_healthy_whatever_its_log_says():
+    assert judged(WorkerEvidence(log=SOCKET, exit_code=0)).failure_class == "healthy"
+
+
+def test_the_users_bug_is_told_with_its_line():
+    verdict = judged(WorkerEvidence(log=KEY_ERROR, exit_code=1))
+    assert (verdict.failure_class, verdict.decisive_line, verdict.line_number) == ("user_code_error", "KeyError: 5", 5)
+
+
+@pytest.mark.parametrize("state", ["PREEMPTED", "TERMINATED", "DELETING"])
+def test_a_lost_node_explains_any_log(state):
+    verdict = judged(WorkerEvidence(log=KEY_ERROR, exit_code=1), node_state=state)
+    assert (verdict.failure_class, verdict.action, verdict.basis) == ("preempted", Action.RECREATE, Basis.STATE)
+
+
+def test_a_node_that_is_gone_explains_an_unreachable_worker():
+    assert judged(WorkerEvidence(reachable=False), node_state="", node_missing=True).failure_class == "preempted"
+
+
+def test_an_unknown_state_of_a_later_api_is_tolerated():
+    assert judged(WorkerEvidence(log=KEY_ERROR, exit_code=1), node_state="DREAMING").failure_class == "user_code_error"
+
+
+def test_no_connection_to_a_ready_node_says_nothing_of_the_training():
+    verdict = judged(WorkerEvidence(log=SOCKET, reachable=False))
+    assert (verdict.failure_class, verdict.action) == ("ssh_timeout", Action.WAIT_AND_RETRY)
+
+
+def test_sigkill_is_told_apart_from_exhausted_memory_by_the_kernels_log():
+    oom = b"[1.2] Out of memory: Killed process 7 (python3) total-vm:9kB, anon-rss:812kB\n"
+    by_kernel = judged(WorkerEvidence(log=STEPS, exit_code=137, signal=9, kernel_log=oom))
+    assert (by_kernel.failure_class, by_kernel.action) == ("host_oom", Action.GROW_HOST_MEMORY)
+    assert "812 kB" in by_kernel.advice
+    for kernel_log in (None, b"[1.2] eth0: link up\n"):
+        killed = judged(WorkerEvidence(log=STEPS, exit_code=137, signal=9, kernel_log=kernel_log))
+        assert (killed.failure_class, killed.refinement) == ("native_crash", "process_killed")
+        assert killed.action is Action.RETRY_IN_PLACE
+
+
+def test_a_shells_word_about_sigkill_is_no_more_than_the_signal():
+    log = STEPS + b"run.sh: line 4:  4242 Killed                  python3 train.py\n"
+    assert judged(WorkerEvidence(log=log, exit_code=137, signal=9)).refinement == "process_killed"
+
+
+@pytest.mark.parametrize(("code", "signal"), [(139, 11), (134, 6), (135, 7), (139, 0)])
+def test_a_signal_from_inside_is_a_native_crash(code, signal):
+    verdict = judged(WorkerEvidence(log=STEPS, exit_code=code, signal=signal))
+    assert (verdict.failure_class, verdict.refinement, verdict.basis) == ("native_crash", "", Basis.EXIT)
+
+
+@pytest.mark.parametrize(("code", "signal"), [(143, 15), (130, 2), (143, 0)])
+def test_a_signal_that_asks_to_end_is_an_interruption(code, signal):
+    assert judged(WorkerEvidence(log=STEPS, exit_code=code, signal=signal)).failure_class == "interrupted"
+
+
+def test_output_flushed_at_exit_does_not_clear_a_traceback():
+    log = b'Traceback (most recent call last):\n  File "t.py", line 1, in f\nKeyError: 5\n' + STEPS
+    assert judged(WorkerEvidence(log=log, exit_code=1)).failure_class == "user_code_error"
+    assert judged(WorkerEvidence(log=log)).failure_class != "user_code_error"
+
+
+def test_a_process_that_vanished_was_killed_and_a_machine_that_rebooted_serves_again():
+    assert judged(WorkerEvidence(log=STEPS)).refinement == "process_killed"
+    rebooted = judged(WorkerEvidence(log=STEPS, rebooted=True))
+    assert (rebooted.failure_class, rebooted.action) == ("maintenance_event", Action.RETRY_IN_PLACE)
+
+
+def test_silence_is_a_hang_with_its_phase():
+    verdict = judged(WorkerEvidence(log=STEPS), silence_s=1900.0, phase="compile")
+    assert verdict.failure_class == "hang"
+    assert "1900 s during compile" in verdict.advice
+
+
+def test_a_code_that_nobody_knows_is_unknown_with_the_last_words():
+    verdict = judged(WorkerEvidence(log=b"hello\nso long\n", exit_code=3))
+    assert (verdict.failure_class, verdict.decisive_line) == ("unknown", "so long")
+    assert "code 3" in verdict.advice
+
+
+def test_an_absent_device_outranks_what_the_log_says_of_it():
+    log = b"RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: No TPU Platform available.\n"
+    verdict = judged(WorkerEvidence(log=log, exit_code=1, devices=0))
+    assert (verdict.failure_class, verdict.action, verdict.basis) == ("tpu_not_found", Action.RECREATE, Basis.DEVICE)
+    assert judged(WorkerEvidence(log=KEY_ERROR, exit_code=1, devices=0)).failure_class == "user_code_error"
+
+
+def test_a_symptom_speaks_where_the_log_does_not():
+    verdict = judged(WorkerEvidence(log=STEPS, exit_code=1), symptoms=("HBM_OUT_OF_MEMORY",))
+    assert verdict.failure_class == "hbm_oom"
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (ApiError(403, "ACCESS_TOKEN_SCOPE_INSUFFICIENT", "x"), "insufficient_scopes"),
+        (ApiError(403, "SERVICE_DISABLED", "x"), "api_disabled"),
+        (ApiError(403, "IAM_PERMISSION_DENIED", "x"), "permission_denied"),
+        (ApiError(403, "quotaExceeded", "x"), "quota_exceeded"),
+        (ApiError(429, "", "x"), "api_transient"),
+        (ApiError(503, "", "x"), "api_transient"),
+        (ApiError(409, "", "x"), "resource_conflict"),
+        (ApiError(200, "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "x"), "stockout"),
+        (ApiError(418, "A_REASON_OF_NEXT_YEAR", "x"), "unknown"),
+    ],
+)
+def test_a_refused_calls_reason_goes_before_its_status(error, wanted):
+    assert judged(api_errors=(error,)).failure_class == wanted
+
+
+def test_a_stop_on_request_is_never_a_failure():
+    verdict = judged(WorkerEvidence(log=SOCKET, exit_code=143, signal=15), interrupted=True)
+    assert verdict.failure_class == "interrupted"
+
+
+def test_the_voice_of_a_taken_machine_is_no_cause_of_its_own():
+    verdict = judged(WorkerEvidence(0, SOCKET, exit_code=1), vm_events=("compute.instances.preempted",))
+    assert verdict.failure_class == "preempted"
+
+
+def test_nothing_at_all_is_unknown():
+    assert diagnose(Evidence(())).failure_class == "unknown"
