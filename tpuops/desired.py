@@ -43,6 +43,7 @@ def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
         spot=environment.tpu.spot,
         labels=owned.labels,
         metadata=_metadata(environment.ssh.user, public_key),
+        granted=environment.granted,
     )
 
 

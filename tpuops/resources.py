@@ -54,7 +54,10 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A TPU slice to create: `metadata` travels to every worker, `spot` may be taken away at any time."""
+    """A TPU slice to create: `metadata` travels to every worker, `spot` may be taken away at any time.
+
+    `granted`: free quota pays for it.
+    """
 
     name: str
     place: Place
@@ -65,6 +68,7 @@ class NodeSpec:
     metadata: Mapping[str, str] = field(default_factory=dict)
     network: str = "default"
     service_account: str = ""
+    granted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from tpuops import embedded
 from tpuops.desired import desired
 from tpuops.diagnosis import decide
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
-from tpuops.environment import Environment, find, load, owner_of
+from tpuops.environment import Environment, find, grants, load, owner_of, rules
 from tpuops.environment.complaints import sections
 from tpuops.environment.document import parse
 from tpuops.lifecycle import finish, run
@@ -40,6 +38,11 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("tpu", "accelerator"): "v2-8",
     ("tpu", "runtime"): "tpu-vm-tf-2.17.1-pjrt",
     ("tpu", "provisioning"): "spot",
+    ("tpu", "grants", "type"): "v2",
+    ("tpu", "grants", "zone"): "us-central1-b",
+    ("tpu", "grants", "provisioning"): "spot",
+    ("tpu", "grants", "chips"): 2,
+    ("tpu", "allow_paid"): True,
     ("vm", "machine_type"): "e2-medium",
     ("vm", "disk_gb"): 20,
     ("bucket", "name"): "another-bucket-1f3a",
@@ -71,8 +74,9 @@ def leaves() -> set[tuple[str, ...]]:
     return {(*path, key) for path, keys in known.items() for key in keys if (*path, key) not in known}
 
 
-def downstream(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Everything that is made of an environment, as texts."""
+def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Everything that is made of a file's values, as texts."""
+    environment = Environment.model_validate(values, context={"path": EXAMPLE})
     wanted = desired(environment, owner=owner_of(environment, {"TPUOPS_OWNER": "ann"}), public_key="k x", now=NOW)
     made = {
         "desired": wanted,
@@ -83,9 +87,16 @@ def downstream(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dic
         "decisions": _decisions(environment),
         "teardown": _teardown(environment, monkeypatch),
         "ends": environment.limits.runtime,
+        "refused": _refused({**values, "tpu": {**values["tpu"], "provisioning": "spot"}}),
         "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
     }
     return {key: repr(value) for key, value in made.items()}
+
+
+def _refused(values: dict[str, Any]) -> list[str]:
+    """What the rules say once the TPU is a spot one, which the example's grant does not cover."""
+    draft = rules.Draft(values, frozenset(), EXAMPLE)
+    return [found.message for found in rules.findings(draft, (*rules.RULES, *grants.RULES))]
 
 
 def _decisions(environment: Environment) -> list[str]:
@@ -140,14 +151,19 @@ def _nothing_opened(_: Any) -> Any:
     raise InterruptedError
 
 
-def changed(path: tuple[str, ...], value: Any) -> Environment:
-    """The example with one field changed, judged by the model alone."""
-    values = copy.deepcopy(parse(EXAMPLE.read_text()).value)
-    section = values
+def written() -> dict[str, Any]:
+    """The example's values."""
+    return copy.deepcopy(parse(EXAMPLE.read_text()).value)
+
+
+def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """The example's values with one field changed."""
+    values = written()
+    section: Any = values
     for part in path[:-1]:
-        section = section[part]
+        section = section[part][0] if isinstance(section[part], tuple) else section[part]
     section[path[-1]] = value
-    return Environment.model_validate(values, context={"path": EXAMPLE})
+    return values
 
 
 def test_another_value_is_known_for_every_field() -> None:
@@ -156,24 +172,25 @@ def test_another_value_is_known_for_every_field() -> None:
 
 @pytest.mark.parametrize("path", sorted(OTHERWISE), ids=".".join)
 def test_changing_a_field_changes_something_downstream(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    before = downstream(load(EXAMPLE), monkeypatch)
+    before = downstream(written(), monkeypatch)
     after = downstream(changed(path, OTHERWISE[path]), monkeypatch)
     assert [key for key in before if before[key] != after[key]]
 
 
-def test_the_example_holds_every_field_and_a_comment_above_each_section() -> None:
-    written = yaml.safe_load(EXAMPLE.read_text())
-    for path in leaves():
-        section: Any = written
-        for part in path:
-            assert isinstance(section, Mapping), path
-            assert part in section, f"{'.'.join(path)} is not in {EXAMPLE.name}"
-            section = section[part]
+@pytest.mark.parametrize("path", sorted(leaves()), ids=".".join)
+def test_the_example_holds_every_field_below_a_comment(path: tuple[str, ...]) -> None:
+    section: Any = written()
+    for part in path:
+        assert part in section, f"{'.'.join(path)} is not in {EXAMPLE.name}"
+        section = section[part][0] if isinstance(section[part], tuple) and path[-1] != part else section[part]
     lines = EXAMPLE.read_text().splitlines()
-    for path in leaves():
-        key = f"{'  ' * (len(path) - 1)}{path[-1]}:"
-        at = next(index for index, line in enumerate(lines) if line.startswith(key))
-        assert any(line.lstrip().startswith("#") for line in lines[max(0, at - 6) : at]), key
+    line = parse(EXAMPLE.read_text()).lines
+    at = line.get(path) or next(number for key, number in line.items() if tuple(map(str, _names(key))) == path)
+    assert any(each.lstrip().startswith("#") for each in lines[max(0, at - 4) : at - 1])
+
+
+def _names(key: tuple[str | int, ...]) -> tuple[str, ...]:
+    return tuple(part for part in key if isinstance(part, str))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

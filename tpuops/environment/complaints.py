@@ -37,6 +37,11 @@ def sections(model: type[BaseModel] = Environment, path: Path = ()) -> dict[Path
     return found
 
 
+def _section_of(path: Path) -> Path:
+    """The section of a place; the entries of a list are all of one kind."""
+    return tuple(part for part in path if isinstance(part, str))
+
+
 def _unknown(path: Path, error: ErrorDetails) -> tuple[str, str]:
     key = str(path[-1])
     if key == "architecture":
@@ -44,7 +49,7 @@ def _unknown(path: Path, error: ErrorDetails) -> tuple[str, str]:
     if key == "<<":
         return "merge keys are not read", "write the values out"
     known = sections()
-    here = known.get(path[:-1], ())
+    here = known.get(_section_of(path[:-1]), ())
     elsewhere = [dotted((*section, key)) for section, keys in known.items() if key in keys]
     hint = did_you_mean(key, here) or (
         f"did you mean {elsewhere[0]}?" if elsewhere else f"known keys: {', '.join(here)}"
@@ -72,7 +77,7 @@ def _list(_: Path, error: ErrorDetails) -> tuple[str, str]:
 
 
 def _section(path: Path, error: ErrorDetails) -> tuple[str, str]:
-    keys = ", ".join(sections().get(path, ()))
+    keys = ", ".join(sections().get(_section_of(path), ()))
     hint = f"its keys: {keys}" if keys else "write `name: value` lines below it"
     if error["input"] is None:
         return "is empty", f"remove the line, or write its keys below it ({keys})" if keys else hint
@@ -121,6 +126,7 @@ _TEXTS: Mapping[str, Callable[[Path, ErrorDetails], tuple[str, str]]] = {
     "model_type": _section,
     "mapping_type": _section,
     "dict_type": _section,
+    "bool_type": lambda _, error: (f"must be true or false, not {_shown(error['input'])}", ""),
     "int_type": _number,
     "int_from_float": _number,
     "greater_than_equal": _least,

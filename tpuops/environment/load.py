@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 import tpuops
-from tpuops.environment import complaints, document, rules
+from tpuops.environment import complaints, document, grants, rules
 from tpuops.environment.document import Document
 from tpuops.environment.model import Environment
 from tpuops.environment.problems import Finding, Problem, did_you_mean, placed
@@ -96,7 +96,7 @@ def _validated(read: Document, path: Path) -> tuple[Environment | None, list[Fin
     except ValidationError as error:
         found = [complaints.finding(detail) for detail in error.errors(include_url=False)]
     draft = rules.Draft(read.value, frozenset(finding.path for finding in found), path)
-    return environment, [*found, *rules.findings(draft)]
+    return environment, [*found, *rules.findings(draft, (*rules.RULES, *grants.RULES))]
 
 
 def _error(shown: str, problems: list[Problem]) -> EnvironmentFileError:

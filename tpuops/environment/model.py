@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
+from tpuops.environment import grants
 from tpuops.environment.problems import Lines, Wrong
 from tpuops.environment.values import (
     Argument,
@@ -31,6 +32,7 @@ from tpuops.environment.values import (
 )
 from tpuops.facts import catalogue, names
 
+Provisioning = Literal["on-demand", "spot"]
 Ending = Literal["delete", "keep"]
 
 
@@ -38,12 +40,26 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class Grant(_Section):
+    """Free quota: `chips` of a generation (v4) or of one type (v3-8), in one zone."""
+
+    type: str
+    zone: Zone
+    provisioning: Provisioning = "on-demand"
+    chips: int = Field(ge=1, le=100_000)
+
+
 class Tpu(_Section):
-    """The slice: its type, its software, and how it is paid for."""
+    """The slice: its type, its software, and how it is paid for.
+
+    `allow_paid` left out means: paid for where there are no grants, refused outside them where there are.
+    """
 
     accelerator: str
     runtime: str
-    provisioning: Literal["on-demand", "spot"] = "on-demand"
+    provisioning: Provisioning = "on-demand"
+    grants: tuple[Grant, ...] = ()
+    allow_paid: bool | None = None
 
     @property
     def spot(self) -> bool:
@@ -191,6 +207,14 @@ class Environment(_Section):
     def region(self) -> str:
         """The region of the zone."""
         return catalogue.region_of(self.zone)
+
+    @property
+    def granted(self) -> bool:
+        """Whether one of the grants pays for the slice."""
+        known = catalogue.accelerator(self.tpu.accelerator)
+        return known is not None and any(
+            grants.covers(grant.model_dump(), known, self.zone, self.tpu.provisioning) for grant in self.tpu.grants
+        )
 
     @property
     def source_folder(self) -> Path:

@@ -7,7 +7,7 @@ is silent where one of its values is missing or already refused.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +46,9 @@ class Draft:
 Rule = Callable[[Draft], Iterator[Finding]]
 
 
-def findings(draft: Draft) -> Iterator[Finding]:
+def findings(draft: Draft, rules: Iterable[Rule]) -> Iterator[Finding]:
     """What every rule has to say."""
-    for rule in RULES:
+    for rule in rules:
         yield from rule(draft)
 
 

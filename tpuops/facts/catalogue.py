@@ -97,6 +97,11 @@ def accelerator_types() -> tuple[str, ...]:
     return tuple(_accelerators())
 
 
+def generations() -> tuple[str, ...]:
+    """Every generation of the TPU API, by age: v2 ... v6e."""
+    return tuple(dict.fromkeys(entry.generation for entry in _accelerators().values()))
+
+
 def spelled_otherwise(type_name: str) -> str:
     """The API's name for a type written with an alias (`v5e-8` for v5litepod-8), or an empty string."""
     family, _, size = type_name.lower().rpartition("-")

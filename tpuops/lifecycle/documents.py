@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from tpuops.lifecycle.down import Standing
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.up import Upped
-from tpuops.plan import Plan
+from tpuops.plan import Change, Plan, Role
 from tpuops.resources import Observed
 from tpuops.stages.spend import hourly
 from tpuops.stages.teardown import Torn
 
 
 def plan(found: Plan, site: Site) -> dict[str, Any]:
-    """A plan: every resource with its verb and reason, and what all of it costs while it stands."""
-    rates = hourly(site.desired).values()
-    known = [rate for rate in rates if rate is not None]
+    """A plan: every resource with its verb, reason and price, and what all of it costs while it stands."""
+    rates = hourly(site.desired)
+    known = [rate for rate in rates.values() if rate is not None]
     return {
         "environment": site.environment.name,
-        "changes": [asdict(change) for change in found.changes],
+        "changes": [{**asdict(change), **_price(change, rates, site)} for change in found.changes],
         "usd_per_hour": sum(known) if len(known) == len(rates) else None,
     }
+
+
+def _price(change: Change, rates: Mapping[str, float | None], site: Site) -> dict[str, Any]:
+    """List price an hour, null where it is unknown or depends on use, and the same in words."""
+    rate = rates.get(change.role)
+    if change.role is Role.BUCKET:
+        words = "by what it holds"
+    elif change.role is Role.NODE and site.desired.node.granted:
+        words = "free, granted"
+    else:
+        words = "unknown" if rate is None else f"{rate:.4f} USD/h"
+    return {"usd_per_hour": rate, "price": words}
 
 
 def upped(done: Upped, site: Site) -> dict[str, Any]:

@@ -12,8 +12,11 @@ SIGNS = {"keep": " ", "create": "+", "start": "~", "wait": "~", "replace": "-/+"
 
 def plan(document: Mapping[str, Any]) -> str:
     """What would change, one line a resource."""
-    rows = [(SIGNS[row["verb"]], row["verb"], row["role"], row["name"], row["reason"]) for row in document["changes"]]
-    words = table(("", "what", "role", "name", "why"), rows)
+    rows = [
+        (SIGNS[row["verb"]], row["verb"], row["role"], row["name"], row["price"], row["reason"])
+        for row in document["changes"]
+    ]
+    words = table(("", "what", "role", "name", "price", "why"), rows)
     hourly = document.get("usd_per_hour")
     price = "unknown" if hourly is None else f"{hourly:.4f} USD"
     return f"{words}\nstanding, it costs about {price} an hour by list price"

@@ -17,10 +17,15 @@ BILLS_UNTIL = {"node.gone": "node", "node.stop": "node", "node.lost": "node", "v
 
 
 def hourly(desired: Desired) -> dict[str, float | None]:
-    """USD an hour of node and VM (with its disk and address) while they stand; None where no price is known."""
+    """USD an hour of node and VM (with its disk and address) while they stand; None where no price is known.
+
+    A slice that a grant covers costs nothing.
+    """
     node, vm = desired.node, desired.vm
     price = prices.tpu(node.accelerator, node.place.region, spot=node.spot)
     rates: dict[str, float | None] = {"node": None if price is None else price.usd_per_hour}
+    if node.granted:
+        rates["node"] = 0.0
     if vm is not None:
         parts = (
             prices.vm(vm.machine_type, vm.place.region),
