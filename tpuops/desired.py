@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from tpuops.environment.model import Environment
 from tpuops.facts import catalogue, names
-from tpuops.resources import BucketSpec, Desired, NodeSpec, Owned, Place, VmSpec
+from tpuops.resources import BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
 
 VM_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 TERMINATION_MARGIN = timedelta(hours=1)
@@ -41,8 +41,11 @@ def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
         accelerator=environment.tpu.accelerator,
         runtime=environment.tpu.runtime,
         spot=environment.tpu.spot,
-        labels=owned.labels,
+        labels={**environment.tpu.labels, **owned.labels},
         metadata=_metadata(environment.ssh.user, public_key),
+        link=_link(environment),
+        service_account=environment.tpu.service_account or "",
+        disks=tuple(Disk(disk.name, disk.mode == "read-only") for disk in environment.tpu.disks),
         granted=environment.granted,
     )
 
@@ -56,10 +59,18 @@ def _vm(environment: Environment, owned: Owned, public_key: str, now: datetime) 
         machine_type=environment.vm.machine_type,
         image=VM_IMAGE,
         disk_gb=environment.vm.disk_gb,
-        labels=owned.labels,
+        labels={**environment.vm.labels, **owned.labels},
         metadata=_metadata(environment.ssh.user, public_key),
+        link=_link(environment),
+        service_account=environment.vm.service_account or "",
         terminate_at=_end(now + environment.limits.runtime + TERMINATION_MARGIN),
     )
+
+
+def _link(environment: Environment) -> Link:
+    """TPU and VM stand in one network, so that they reach each other."""
+    tpu = environment.tpu
+    return Link(tpu.network, tpu.subnetwork or "", external=environment.ssh.reach == "external")
 
 
 def _bucket(environment: Environment, owned: Owned) -> BucketSpec:

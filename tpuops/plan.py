@@ -6,11 +6,24 @@ cloud, and nothing here deletes anything that is not ours.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuops.errors import Conflict
-from tpuops.resources import TRANSITIONAL_STATES, Bucket, Desired, Node, Observed, Owned, Vm
+from tpuops.resources import (
+    TRANSITIONAL_STATES,
+    Bucket,
+    Desired,
+    Disk,
+    Link,
+    Node,
+    NodeSpec,
+    Observed,
+    Owned,
+    Vm,
+    VmSpec,
+)
 
 
 class Role(StrEnum):
@@ -101,6 +114,9 @@ def _node(desired: Desired, node: Node | None) -> Change:
     if verb is not Verb.REPLACE:
         _check_same("accelerator", spec.name, node.accelerator, spec.accelerator)
         _check_same("runtime", spec.name, node.runtime, spec.runtime)
+        _check_same("provisioning", spec.name, _provisioning(node), _provisioning(spec))
+        _check_disks(spec, node)
+        _check_attached(spec, node)
     return Change(Role.NODE, verb, spec.name, reason)
 
 
@@ -126,6 +142,7 @@ def _vm(desired: Desired, vm: Vm | None) -> Change:
         return Change(Role.VM, Verb.CREATE, spec.name, f"no such instance; {spec.machine_type} beside the TPU")
     _check_owner("vm", spec.name, desired.owned, vm)
     _check_same("machine type", spec.name, vm.machine_type, spec.machine_type)
+    _check_attached(spec, vm)
     if vm.state == "RUNNING":
         return Change(Role.VM, Verb.KEEP, spec.name, "RUNNING")
     if vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
@@ -140,6 +157,44 @@ def _check_owner(kind: str, name: str, owned: Owned, found: Node | Vm) -> None:
             resource=name,
             hint="rename the environment file, or remove the other resource yourself",
         )
+
+
+def _provisioning(of: Node | NodeSpec) -> str:
+    return "spot" if of.spot else "on-demand"
+
+
+def _check_disks(spec: NodeSpec, node: Node) -> None:
+    if node.disks is not None:
+        _check_same("data disks", spec.name, _listed(node.disks), _listed(spec.disks))
+
+
+def _listed(disks: Iterable[Disk]) -> str:
+    return ", ".join(f"{disk.name} ({'read-only' if disk.read_only else 'read-write'})" for disk in disks) or "none"
+
+
+def _check_attached(spec: NodeSpec | VmSpec, found: Node | Vm) -> None:
+    """Network, addresses, account and labels, as far as the file names them and the API shows them."""
+    same = {key: found.labels.get(key, "none") for key in spec.labels}
+    _check_same("labels", spec.name, _spelled(same), _spelled(spec.labels))
+    if spec.service_account:
+        _check_same("service account", spec.name, found.service_account, spec.service_account)
+    if found.link is not None:
+        _check_same("network", spec.name, found.link.network, _last(spec.link.network))
+        if spec.link.subnetwork:
+            _check_same("subnetwork", spec.name, found.link.subnetwork, _last(spec.link.subnetwork))
+        _check_same("addresses", spec.name, _reach(found.link), _reach(spec.link))
+
+
+def _spelled(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _reach(link: Link) -> str:
+    return "external" if link.external else "internal only"
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _check_same(what: str, name: str, found: str, wanted: str) -> None:

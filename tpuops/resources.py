@@ -53,10 +53,28 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """How a machine is in the network. `network` and `subnetwork` are full names or plain ones, empty where the service
+    chooses; `external` says whether it has an address in the internet."""
+
+    network: str = "default"
+    subnetwork: str = ""
+    external: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A persistent disk that is there already, to attach to every worker."""
+
+    name: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSpec:
     """A TPU slice to create: `metadata` travels to every worker, `spot` may be taken away at any time.
 
-    `granted`: free quota pays for it.
+    `granted`: free quota pays for it. An empty `service_account` means the project's default one.
     """
 
     name: str
@@ -66,8 +84,9 @@ class NodeSpec:
     spot: bool
     labels: Mapping[str, str]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    network: str = "default"
+    link: Link = Link()
     service_account: str = ""
+    disks: tuple[Disk, ...] = ()
     granted: bool = False
 
 
@@ -82,7 +101,10 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A TPU slice as the API shows it. `id` changes when a node is created anew under the same name."""
+    """A TPU slice as the API shows it. `id` changes when a node is created anew under the same name.
+
+    `link` and `disks` are None where the API did not say.
+    """
 
     name: str
     place: Place
@@ -97,6 +119,9 @@ class Node:
     created: datetime | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     queued_resource: str = ""
+    link: Link | None = None
+    service_account: str = ""
+    disks: tuple[Disk, ...] | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -120,14 +145,14 @@ class VmSpec:
     disk_gb: int
     labels: Mapping[str, str]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    network: str = "default"
+    link: Link = Link()
     service_account: str = ""
     terminate_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """The machine beside the TPU as the API shows it (states: RUNNING, TERMINATED, ...)."""
+    """The machine beside the TPU as the API shows it (states: RUNNING, TERMINATED, ...); `link` None: it did not say."""
 
     name: str
     place: Place
@@ -138,6 +163,8 @@ class Vm:
     internal_ip: str = ""
     external_ip: str = ""
     created: datetime | None = None
+    link: Link | None = None
+    service_account: str = ""
 
 
 @dataclass(frozen=True, slots=True)

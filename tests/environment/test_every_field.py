@@ -43,10 +43,19 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("tpu", "grants", "provisioning"): "spot",
     ("tpu", "grants", "chips"): 2,
     ("tpu", "allow_paid"): True,
+    ("tpu", "network"): "another",
+    ("tpu", "subnetwork"): "another",
+    ("tpu", "service_account"): "another@my-project.iam.gserviceaccount.com",
+    ("tpu", "labels"): {"team": "speech"},
+    ("tpu", "disks", "name"): "other-data",
+    ("tpu", "disks", "mode"): "read-write",
+    ("vm", "service_account"): "another@my-project.iam.gserviceaccount.com",
+    ("vm", "labels"): {},
     ("vm", "machine_type"): "e2-medium",
     ("vm", "disk_gb"): 20,
     ("bucket", "name"): "another-bucket-1f3a",
     ("ssh", "user"): "ann",
+    ("ssh", "reach"): "internal",
     ("train", "source"): "..",
     ("train", "setup"): (),
     ("train", "command"): ("python3", "other.py"),
@@ -199,4 +208,4 @@ def test_every_shipped_file_is_right(path: Path) -> None:
 
 
 def test_every_kind_of_machine_has_its_file() -> None:
-    assert {"example", "v3-8", "v5e-8", "v6e-8", "v4-32"} <= {path.stem for path in SHIPPED}
+    assert {"example", "v3-8", "v5e-8", "v6e-8", "v4-32", "hardened"} <= {path.stem for path in SHIPPED}

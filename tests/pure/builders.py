@@ -30,7 +30,7 @@ def a_node(state: str = "READY", **changes: Any) -> Node:
         runtime="tpu-ubuntu2204-base",
         spot=False,
         labels=OWNED.labels,
-        workers=(Worker(0, "10.0.0.2"),),
+        workers=(Worker(0, "10.0.0.2", "34.1.2.3"),),
     )
     return replace(node, **changes)
 

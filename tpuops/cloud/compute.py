@@ -16,7 +16,7 @@ from tpuops.cloud.credentials import SCOPE
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.imports import submodules
 from tpuops.cloud.threads import Once
-from tpuops.resources import Place, Vm, VmSpec
+from tpuops.resources import Link, Place, Vm, VmSpec
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -71,6 +71,12 @@ class ComputeService:
             return True
         return of_compute(errors, found.http_error_status_code, found.http_error_message)
 
+    def host_keys(self, place: Place, name: str) -> tuple[str, ...]:
+        """instances.getGuestAttributes, namespace `hostkeys`, as `type base64` lines."""
+        request = _at(place, instance=name, query_path="hostkeys/")
+        items = self._instances().get_guest_attributes(request=request, **_ONCE).query_value.items
+        return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
+
     def project_number(self, project: str) -> str:
         """projects.get; its `id` is the project's number."""
         return str(self._projects().get(request={"project": project}, **_ONCE).id)
@@ -104,18 +110,28 @@ def message(spec: VmSpec) -> dict[str, Any]:
         "disks": [{"boot": True, "auto_delete": True, "initialize_params": disk}],
         "labels": dict(spec.labels),
         "metadata": {"items": [{"key": key, "value": value} for key, value in spec.metadata.items()]},
-        "network_interfaces": [
-            {
-                "network": f"projects/{spec.place.project}/global/networks/{spec.network}",
-                "access_configs": [{"name": "external-nat", "type_": "ONE_TO_ONE_NAT"}],
-            }
-        ],
+        "network_interfaces": [_interface(spec)],
         "service_accounts": [{"email": spec.service_account or "default", "scopes": [SCOPE]}],
     }
     if spec.terminate_at is not None:
         end = spec.terminate_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         instance["scheduling"] = {"termination_time": end, "instance_termination_action": "DELETE"}
     return instance
+
+
+def _interface(spec: VmSpec) -> dict[str, Any]:
+    project, link = spec.place.project, spec.link
+    interface: dict[str, Any] = {"network": _in_project(project, "global/networks", link.network)}
+    if link.subnetwork:
+        interface["subnetwork"] = _in_project(project, f"regions/{spec.place.region}/subnetworks", link.subnetwork)
+    if link.external:
+        interface["access_configs"] = [{"name": "external-nat", "type_": "ONE_TO_ONE_NAT"}]
+    return interface
+
+
+def _in_project(project: str, where: str, name: str) -> str:
+    """A full name as it is; a plain one in this project."""
+    return name if "/" in name else f"projects/{project}/{where}/{name}"
 
 
 def vm(place: Place, found: Any) -> Vm:
@@ -133,7 +149,14 @@ def vm(place: Place, found: Any) -> Vm:
         internal_ip=interface.network_i_p if interface else "",
         external_ip=access.nat_i_p if access else "",
         created=datetime.fromisoformat(created).astimezone(UTC) if created else None,
+        link=_link(interface) if interface else None,
+        service_account=found.service_accounts[0].email if found.service_accounts else "",
     )
+
+
+def _link(interface: Any) -> Link:
+    network, subnetwork = interface.network.rpartition("/")[2], interface.subnetwork.rpartition("/")[2]
+    return Link(network, subnetwork, external=bool(interface.access_configs))
 
 
 def _at(place: Place, **more: Any) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from tpuops.cloud.calls import TIMEOUT_S
 from tpuops.cloud.credentials import SCOPE
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.threads import Once
-from tpuops.resources import Node, NodeSpec, Place, Worker
+from tpuops.resources import Disk, Link, Node, NodeSpec, Place, Worker
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -92,8 +92,23 @@ def message(spec: NodeSpec) -> dict[str, Any]:
         "runtime_version": spec.runtime,
         "labels": dict(spec.labels),
         "metadata": dict(spec.metadata),
-        "network_config": {"network": spec.network, "enable_external_ips": True},
+        "network_config": {
+            "network": _in_project(spec.place.project, "global/networks", spec.link.network),
+            "enable_external_ips": spec.link.external,
+        },
     }
+    if spec.link.subnetwork:
+        where = f"regions/{spec.place.region}/subnetworks"
+        node["network_config"]["subnetwork"] = _in_project(spec.place.project, where, spec.link.subnetwork)
+    if spec.disks:
+        disks = f"zones/{spec.place.zone}/disks"
+        node["data_disks"] = [
+            {
+                "source_disk": _in_project(spec.place.project, disks, disk.name),
+                "mode": "READ_ONLY" if disk.read_only else "READ_WRITE",
+            }
+            for disk in spec.disks
+        ]
     if spec.spot:
         node["scheduling_config"] = {"spot": True}
     if spec.service_account:
@@ -121,7 +136,25 @@ def node(place: Place, found: Any) -> Node:
         created=datetime.fromtimestamp(created.timestamp(), UTC) if created else None,
         metadata=dict(found.metadata),
         queued_resource=found.queued_resource,
+        link=_link(found.network_config) if raw.HasField("network_config") else None,
+        service_account=found.service_account.email,
+        disks=tuple(
+            Disk(_last(disk.source_disk), _word(disk.DiskMode, disk.mode) == "READ_ONLY") for disk in found.data_disks
+        ),
     )
+
+
+def _in_project(project: str, where: str, name: str) -> str:
+    """A full name as it is; a plain one in this project. The default network has no other name."""
+    return name if "/" in name or name == "default" else f"projects/{project}/{where}/{name}"
+
+
+def _link(config: Any) -> Link:
+    return Link(_last(config.network) or "default", _last(config.subnetwork), config.enable_external_ips)
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _word(words: Any, number: int) -> str:

@@ -21,10 +21,15 @@ from tpuops.environment.values import (
     Command,
     Duration,
     EnvName,
+    LabelKey,
+    LabelValue,
     MachineType,
+    Network,
     OutputFolder,
     Pattern,
     Project,
+    ResourceName,
+    ServiceAccount,
     SourceFolder,
     UserName,
     Zone,
@@ -49,10 +54,18 @@ class Grant(_Section):
     chips: int = Field(ge=1, le=100_000)
 
 
+class DataDisk(_Section):
+    """A persistent disk that exists in the zone, attached to every worker; several workers can only read it."""
+
+    name: ResourceName
+    mode: Literal["read-only", "read-write"] = "read-only"
+
+
 class Tpu(_Section):
     """The slice: its type, its software, and how it is paid for.
 
-    `allow_paid` left out means: paid for where there are no grants, refused outside them where there are.
+    `allow_paid` left out means: paid for where there are no grants, refused outside them where there are. The VM stands
+    in the same `network` and `subnetwork`.
     """
 
     accelerator: str
@@ -60,6 +73,11 @@ class Tpu(_Section):
     provisioning: Provisioning = "on-demand"
     grants: tuple[Grant, ...] = ()
     allow_paid: bool | None = None
+    network: Network = "default"
+    subnetwork: Network | None = None
+    service_account: ServiceAccount | None = None
+    labels: Mapping[LabelKey, LabelValue] = Field(default_factory=dict, max_length=32)
+    disks: tuple[DataDisk, ...] = ()
 
     @property
     def spot(self) -> bool:
@@ -72,6 +90,8 @@ class VmSection(_Section):
 
     machine_type: MachineType = "e2-small"
     disk_gb: int = Field(default=10, ge=10, le=65536)
+    service_account: ServiceAccount | None = None
+    labels: Mapping[LabelKey, LabelValue] = Field(default_factory=dict, max_length=32)
 
 
 class BucketSection(_Section):
@@ -81,9 +101,10 @@ class BucketSection(_Section):
 
 
 class Ssh(_Section):
-    """The user that tpuops logs in as."""
+    """The user that tpuops logs in as, and whether machines have addresses in the internet to be reached at."""
 
     user: UserName = "tpuops"
+    reach: Literal["external", "internal"] = "external"
 
 
 class Train(_Section):

@@ -162,6 +162,26 @@ def outputs_apart(draft: Draft) -> Iterator[Finding]:
                 )
 
 
+def disks_of_several_workers(draft: Draft) -> Iterator[Finding]:
+    """Only one worker can write to a disk (google-cloud.md 2.8)."""
+    tpu, known = draft.values.get("tpu"), draft.accelerator
+    disks = tpu.get("disks") if isinstance(tpu, Mapping) else None
+    if known is None or known.single_host or not isinstance(disks, tuple):
+        return
+    for index, disk in enumerate(disks):
+        if isinstance(disk, Mapping) and disk.get("mode") == "read-write":
+            message = f"{known.type} has {known.workers} workers; only one could write to the disk"
+            yield Finding(("tpu", "disks", index, "mode"), message, "write read-only", against=_ACCELERATOR)
+
+
+def subnetwork_of_a_network(draft: Draft) -> Iterator[Finding]:
+    """A subnetwork without its network would be looked for in the network `default`."""
+    tpu = draft.values.get("tpu")
+    if isinstance(tpu, Mapping) and tpu.get("subnetwork") and not tpu.get("network"):
+        hint = "name the network that holds it as `tpu.network`"
+        yield Finding(("tpu", "subnetwork"), "names a subnetwork, but not its network", hint)
+
+
 RULES: tuple[Rule, ...] = (
     accelerator_exists,
     offered_in_zone,
@@ -169,4 +189,6 @@ RULES: tuple[Rule, ...] = (
     runtime_of_hosts,
     source_exists,
     outputs_apart,
+    disks_of_several_workers,
+    subnetwork_of_a_network,
 )

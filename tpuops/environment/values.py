@@ -19,6 +19,10 @@ _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MACHINE_TYPE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
+_NETWORK = re.compile(
+    r"(?:projects/[a-z0-9:.-]+/(?:global/networks|regions/[a-z0-9-]+/subnetworks)/)?[a-z][-a-z0-9]{0,62}"
+)
+_SERVICE_ACCOUNT = re.compile(r"[a-z0-9-]{1,63}@(?:[a-z0-9-]+\.iam|developer|appspot)\.gserviceaccount\.com")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -83,6 +87,38 @@ def _bucket(value: str) -> str:
         raise Wrong("the name alone is asked for", f"write {value[5:].partition('/')[0]}")
     if reason := names.bucket_problem(value):
         raise Wrong(f"Cloud Storage would refuse {value!r}: {reason}")
+    return value
+
+
+def _network(value: str) -> str:
+    if not _NETWORK.fullmatch(value):
+        raise Wrong(f"{value!r} names no network", "a plain name, or projects/HOST/... in full for a shared network")
+    return value
+
+
+def _service_account(value: str) -> str:
+    if not _SERVICE_ACCOUNT.fullmatch(value):
+        raise Wrong(f"{value!r} is no service account", "it looks like trainer@my-project.iam.gserviceaccount.com")
+    return value
+
+
+def _label_key(value: str) -> str:
+    if value.startswith(names.PREFIX):
+        raise Wrong(f"labels that start with {names.PREFIX} are set by tpuops", "choose another key")
+    if not names.LABEL_KEY.fullmatch(value):
+        raise Wrong(f"{value!r} is no label key", "lower-case letters, digits, _ and -, a letter first, at most 63")
+    return value
+
+
+def _label_value(value: str) -> str:
+    if not names.LABEL_VALUE.fullmatch(value):
+        raise Wrong(f"{value!r} is no label value", "lower-case letters, digits, _ and -, at most 63")
+    return value
+
+
+def _resource_name(value: str) -> str:
+    if not names.RESOURCE.fullmatch(value):
+        raise Wrong(f"{value!r} is no resource name", "lower-case letters, digits and -, a letter first, at most 63")
     return value
 
 
@@ -155,6 +191,11 @@ Project = Annotated[str, AfterValidator(_project)]
 Zone = Annotated[str, AfterValidator(_zone)]
 MachineType = Annotated[str, AfterValidator(_machine_type)]
 BucketName = Annotated[str, AfterValidator(_bucket)]
+Network = Annotated[str, AfterValidator(_network)]
+ServiceAccount = Annotated[str, AfterValidator(_service_account)]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
+ResourceName = Annotated[str, AfterValidator(_resource_name)]
 UserName = Annotated[str, AfterValidator(_user)]
 SourceFolder = Annotated[str, AfterValidator(_source)]
 OutputFolder = Annotated[str, AfterValidator(_output)]
