@@ -20,6 +20,9 @@ CORPUS = rows("corpus.jsonl")
 FURTHER = rows("further.jsonl")
 SECOND = rows("second.jsonl")
 HARMLESS = [line for line in (HERE / "harmless.txt").read_bytes().splitlines() if line]
+MESSAGES = [
+    line.split("|", 1) for line in (HERE / "messages.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
+]
 USER_ERRORS = frozenset(
     {"fix_code_or_model", "fix_config", "fix_credentials", "fix_ssh_keys", "reduce_memory", "grow_host_memory"}
 )

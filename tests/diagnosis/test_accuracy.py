@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.diagnosis.rows import CORPUS, FURTHER, HARMLESS, SECOND, USER_ERRORS
+from tests.diagnosis.rows import CORPUS, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
 from tests.diagnosis.variations import VARIATIONS, cut_after_decisive, noise_after, wrapped_hard, wrapped_words
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
@@ -110,3 +110,9 @@ def test_a_harmless_line_is_no_failure(line):
 
 def test_all_harmless_lines_together_are_no_failure():
     assert judged(b"\n".join(HARMLESS)).failure_class == "healthy"
+
+
+@pytest.mark.parametrize(("wanted", "message"), MESSAGES, ids=lambda text: text[:40])
+def test_a_message_alone_names_its_class(wanted, message):
+    text = message.replace("\\n", "\n").replace("\\t", "\t")
+    assert judged(text.encode() + b"\n").failure_class == wanted

@@ -86,6 +86,11 @@ def test_progress_between_two_failures_begins_the_ladder_anew():
     assert moved(GRPC, Action.RETRY_IN_PLACE, step=11).move is Move.RESTART
 
 
+def test_failures_before_the_last_progress_are_forgotten():
+    past = [Past("grpc_unavailable", Action.RETRY_IN_PLACE, 1)] * 3 + [Past("infeed_failed", Action.RETRY_IN_PLACE, 10)]
+    assert decide(GRPC, SINGLE, past, NAMED, step=10).move is Move.RESTART
+
+
 def test_another_class_at_the_same_step_is_no_second_time():
     past = [Past("infeed_failed", Action.RETRY_IN_PLACE, 10)]
     assert decide(GRPC, Shape(), past, NAMED, step=10).move is Move.RESTART

@@ -79,6 +79,11 @@ def test_the_report_on_several_logs_says_which_holds_the_cause():
     assert documents[1]["line_number"] == 32
 
 
+def test_on_one_line_the_inner_message_beats_its_wrapper():
+    text = b"Error code 13, message: Quota 'CPUS_ALL_REGIONS' exceeded. Limit: 8.0 globally.\n"
+    assert report_of([text])["class"] == "quota_exceeded"
+
+
 CHAINED = (
     b'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
     b"FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/ckpt/100'\n\n"

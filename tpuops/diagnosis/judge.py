@@ -33,7 +33,8 @@ ECHOES = frozenset({Role.ECHO, Role.WRAPPER, Role.HINT})
 _ALARM = re.compile(
     rb"\b(?:Traceback \(most recent call last\)|[A-Z]\w*(?:Error|Exception)\b|(?:error(?![\w.-])|ERROR|Error"
     rb"|FATAL|Fatal|fatal|FAILED|Aborted|[Ff]ailed (?:to|with)|core dumped|PANIC|panic:|denied|refused|non-zero"
-    rb"|not found|NOT_FOUND)\b)|^F[0-9]{4} ",
+    rb"|not found|NOT_FOUND)\b)|^F[0-9]{4} |\[Errno -?[0-9]+\]"
+    rb"|\b(?:ABORTED|UNAVAILABLE|INTERNAL|UNKNOWN|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION): ",
     re.MULTILINE,
 )
 _RECORD = re.compile(
