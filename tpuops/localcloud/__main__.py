@@ -1,4 +1,4 @@
-"""`python -m tpuops.localcloud serve`: the embedded cloud's command line. Reads arguments, starts one server."""
+"""`python -m tpuops.localcloud serve|coverage`: the embedded cloud's command line. Starts one server, or prints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tpuops.localcloud import coverage
 from tpuops.localcloud.core.profile import PROFILES
 from tpuops.localcloud.core.script import BadScript
 from tpuops.localcloud.faults import read_script
@@ -20,6 +21,9 @@ REFUSED = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; 2 where it cannot begin, with one line saying why."""
     given = _parser().parse_args(arguments)
+    if given.command == "coverage":
+        sys.stdout.write(coverage.table())
+        return 0
     try:
         options = Options(
             state=given.state.resolve(),
@@ -47,7 +51,9 @@ def _refuse(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tpuops.localcloud")
-    serving = parser.add_subparsers(required=True).add_parser("serve", help="serve until SIGTERM")
+    commands = parser.add_subparsers(required=True, dest="command")
+    commands.add_parser("coverage", help="print the methods that are served, as Markdown")
+    serving = commands.add_parser("serve", help="serve until SIGTERM")
     serving.add_argument("--state", type=Path, required=True, help="folder that holds everything; made where missing")
     serving.add_argument("--faults", type=Path, help="fault script, YAML or JSON")
     serving.add_argument("--seed", type=int, help="of every invented id; random where left out")

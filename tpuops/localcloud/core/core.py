@@ -126,6 +126,8 @@ class Core:
             return self._finished(call, route, resource, self._run(call, route))
         hit = script.at_call(self.world, route.method, resource)
         deed: Mapping[str, Any] = hit[1]["do"] if hit else {}
+        call.unreachable = tuple(deed.get("unreachable", ()))
+        call.queue_s = float(deed.get("queue_s", 0.0))
         if "fail_operation" in deed:
             call.failure = deed["fail_operation"]
         reply = self._struck(call, route, deed)

@@ -90,7 +90,7 @@ def boot(scene: Scene, ids: Sequence[str]) -> None:
         machine = scene.world.get("machine", machine_id)
         if machine is None:
             continue
-        machine.update(boot=machine["boot"] + 1, running=True, booted=False)
+        machine.update(boot=machine["boot"] + 1, running=True, booted=False, notice={})
         scene.world.put("machine", machine_id, machine)
         scene.events.append(StartMachine(spec(machine)))
 
@@ -124,6 +124,14 @@ def change_metadata(scene: Scene, ids: Sequence[str], metadata: Mapping[str, str
         scene.world.put("machine", machine_id, machine)
         if machine["running"]:
             scene.events.append(Control(machine_id, {"order": "metadata", "metadata": dict(metadata)}))
+
+
+def notify(scene: Scene, ids: Sequence[str], notice: Mapping[str, Any]) -> None:
+    """Have the machines' metadata say that they are about to be taken, or maintained; empty takes it back."""
+    for machine_id in ids:
+        machine = scene.world.get("machine", machine_id)
+        if machine is not None:
+            scene.world.put("machine", machine_id, {**machine, "notice": dict(notice)})
 
 
 def booted(scene: Scene, notice: Booted) -> Document | None:

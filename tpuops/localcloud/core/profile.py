@@ -18,12 +18,14 @@ class Profile:
         scale: factor on all of them.
         object_writes_per_s: writes a second to one object's name before 429; 0 = no limit (google-cloud.md 4.2).
         quotas: cores (v2 to v5p) or chips (others) a zone grants, by generation; a generation not named is unlimited.
+        suspension_deletes_nodes: whether the nodes a queued resource has left go when it is suspended; unverified.
     """
 
     latencies: Mapping[str, float]
     scale: float = 1.0
     object_writes_per_s: float = 0.0
     quotas: Mapping[str, int] = field(default_factory=dict)
+    suspension_deletes_nodes: bool = False
 
     def latency(self, method: str) -> float:
         """Seconds the operation of this method takes."""
@@ -52,6 +54,11 @@ REALISTIC = Profile(
         "tpu.nodes.stop": 75.0,
         "tpu.nodes.delete": 90.0,
         "tpu.nodes.patch": 5.0,
+        "tpu.queuedResources.create": 3.0,
+        "tpu.queuedResources.accepted": 20.0,
+        "tpu.queuedResources.waiting": 60.0,
+        "tpu.queuedResources.suspend": 30.0,
+        "tpu.queuedResources.delete": 90.0,
         "compute.instances.insert": 12.0,
         "compute.instances.start": 10.0,
         "compute.instances.stop": 30.0,

@@ -86,6 +86,13 @@ TABLE: Mapping[str, Wording] = {
         "",
         "Cloud TPU received a bad request. stop is only available with single on-demand TPU nodes; {why} {eid}",
     ),
+    "tpu.queue-alive": Wording(  # the rule is documented, the words are not (google-cloud.md 2.6)
+        400,
+        "FAILED_PRECONDITION",
+        "",
+        "Cloud TPU received a bad request. Queued resource {name} is in state {state}: delete its nodes and wait for"
+        " SUSPENDED, or set force {eid}",
+    ),
     "tpu.busy": Wording(409, "ABORTED", "", "Another operation is in progress on '{name}': {operation}"),
     "tpu.quota": Wording(  # recorded, with QuotaFailure
         429,

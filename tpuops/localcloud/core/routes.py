@@ -13,15 +13,26 @@ from urllib.parse import unquote
 
 from tpuops.localcloud.core.scene import Method
 
+_SERVICES = {
+    "v2": "tpu",
+    "v2alpha1": "tpu",
+    "compute": "compute",
+    "token": "identity",
+    "tokeninfo": "identity",
+    "m": "metadata",
+    "_cloud": "cloud",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method. `mutating` says whether it can change anything."""
+    """One method. `imitated` says what the real service does and this one only pretends; empty where nothing."""
 
     verb: str
     template: str
     method: str
     function: Method
+    imitated: str = ""
 
     @property
     def service(self) -> str:
@@ -40,12 +51,15 @@ class Routes:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self.all = tuple(routes)
-        self._compiled = [(route, re.compile(_pattern(route.template))) for route in routes]
+        self._compiled: dict[tuple[str, str], list[tuple[Route, re.Pattern[str]]]] = {}
+        for route in routes:
+            rooted = self._compiled.setdefault((route.verb, _root(route.template)), [])
+            rooted.append((route, re.compile(_pattern(route.template))))
 
     def find(self, verb: str, path: str) -> tuple[Route, dict[str, str]] | None:
         """The route and its decoded parameters."""
-        for route, pattern in self._compiled:
-            found = pattern.fullmatch(path) if route.verb == verb else None
+        for route, pattern in self._compiled.get((verb, _root(path)), ()):
+            found = pattern.fullmatch(path)
             if found:
                 return route, {name: unquote(value) for name, value in found.groupdict().items()}
         return None
@@ -53,10 +67,12 @@ class Routes:
 
 def service_of(path: str) -> str:
     """The service a path would belong to, for the shape of its error."""
-    for start, service in (("/v2/", "tpu"), ("/compute/", "compute"), ("/token", "identity"), ("/m/", "metadata")):
-        if path.startswith(start):
-            return service
-    return "cloud" if path.startswith("/_cloud/") else "storage"
+    return _SERVICES.get(_root(path), "storage")
+
+
+def _root(path: str) -> str:
+    """The first segment: it alone says which service is meant."""
+    return path.split("/", 2)[1] if path.startswith("/") else ""
 
 
 def _pattern(template: str) -> str:

@@ -6,7 +6,7 @@ A `Call` is a scene with one request in it. Nothing here knows any service.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +57,8 @@ class Call:
     """One request being answered.
 
     `params` come from the path (decoded), `query` as given, `failure` is the late failure a fault script wants for the
-    operation that this call starts ({"code": 8, "message": ...}).
+    operation that this call starts ({"code": 8, "message": ...}), `queue_s` how long a
+    script has its request wait, `unreachable` the zones that a script hides from a list over all zones.
     """
 
     scene: Scene
@@ -65,6 +66,8 @@ class Call:
     method: str
     params: Mapping[str, str]
     failure: Mapping[str, Any] | None = None
+    queue_s: float = 0.0
+    unreachable: Sequence[str] = ()
 
     @property
     def query(self) -> Mapping[str, str]:

@@ -8,8 +8,12 @@ A script is a list of faults, or {"progress": {"file": GLOB, "pattern": REGEX}, 
     after_s: 3      seconds since the script was loaded; it waits on for a machine to hit
 and for what strikes machines `machine`: a pattern on the machine's id or its node's or instance's name. `do` has one of
     error: {http, status, message, reason}      fail_operation: {code, message}      delay_s: 2.5
+    queue_s: 60 (a queued resource waits that long for resources; with fail_operation it fails in the end)
+    unreachable: [us-central1-a] (zones that a list over all zones leaves out, and names)
     lose_reply: true (carried out, not answered)      drop_request: true (neither)
-    kill: train.py      device_fault: {message}      ssh_drop: {for_s}      preempt: true
+    kill: train.py      device_fault: {message}      ssh_drop: {for_s}      ssh_delay: {delay_s}
+    preempt: true, or {notice_s: 5}: the machine's metadata says so first
+    maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good)
 
 This module says which fault is due. What one does is carried out in core.py (calls) and strikes.py (machines). The
 state lives in the world, so that a restart fires nothing twice.
@@ -27,8 +31,8 @@ from tpuops.localcloud.core.world import Document, World
 KIND = "fault"
 TRIGGERS = frozenset({"method", "step", "after_s"})
 CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
-CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s"})
-MACHINE_DEEDS = frozenset({"kill", "device_fault", "ssh_drop", "preempt"})
+CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s", "queue_s", "unreachable"})
+MACHINE_DEEDS = frozenset({"kill", "device_fault", "ssh_drop", "ssh_delay", "preempt", "maintenance", "unhealthy"})
 DEFAULT_PROGRESS = {"file": "**/train.log", "pattern": r"step=(\d+)"}
 
 

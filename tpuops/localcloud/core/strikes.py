@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tpuops.localcloud.core import script
+from tpuops.localcloud.core import machines, script
 from tpuops.localcloud.core.compute import transitions as instances
 from tpuops.localcloud.core.events import Control
-from tpuops.localcloud.core.scene import Scene
+from tpuops.localcloud.core.scene import Action, Scene
+from tpuops.localcloud.core.tpu import maintenance
 from tpuops.localcloud.core.tpu import transitions as nodes
 from tpuops.localcloud.core.world import Document
 
@@ -15,8 +17,8 @@ from tpuops.localcloud.core.world import Document
 def strike(scene: Scene, machine: Document, deed: dict[str, Any]) -> None:
     """Do one of `script.MACHINE_DEEDS` to a machine."""
     kind, value = next(iter(deed.items()))
-    if kind == "preempt":
-        preempt(scene, machine)
+    if kind in _TAKING:
+        _TAKING[kind](scene, machine, value if isinstance(value, dict) else {})
         return
     order: dict[str, Any] = {"order": kind}
     if kind == "kill":
@@ -26,8 +28,61 @@ def strike(scene: Scene, machine: Document, deed: dict[str, Any]) -> None:
     scene.events.append(Control(machine["id"], order))
 
 
-def preempt(scene: Scene, machine: Document) -> None:
-    """Google takes the node or the instance that the machine belongs to."""
+def preempt(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
+    """Google takes the node or the instance that the machine belongs to, at once or after a notice."""
+    notice_s = float(how.get("notice_s", 0.0))
+    if notice_s:
+        machines.notify(scene, _siblings(scene, machine), {"preempted": "TRUE"})
+        scene.later(notice_s, "machine.preempt", machine=machine["id"])
+    else:
+        _take(scene, machine)
+
+
+def preempted(scene: Scene, timer: Document) -> None:
+    """The notice is over; a machine that went by itself meanwhile is left alone."""
+    machine = scene.world.get("machine", timer["machine"])
+    if machine is not None and machine["running"]:
+        _take(scene, machine)
+
+
+def maintain(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
+    """A node shows that it is under maintenance and reboots after the notice; an instance only reboots."""
+    notice_s = float(how.get("notice_s", 0.0))
+    if machine["kind"] == "tpu":
+        maintenance.announce(scene, _node_of(machine))
+        scene.later(notice_s, "tpu.maintain", node=_node_of(machine), operation="", failure={})
+        return
+    machines.notify(scene, [machine["id"]], {"maintenance-event": "TERMINATE_ON_HOST_MAINTENANCE"})
+    scene.later(notice_s, "machine.reboot", machine=machine["id"])
+
+
+def rebooted(scene: Scene, timer: Document) -> None:
+    """The machine boots again after maintenance, where it still runs."""
+    machine = scene.world.get("machine", timer["machine"])
+    if machine is not None and machine["running"]:
+        machines.notify(scene, [machine["id"]], {})
+        machines.halt(scene, [machine["id"]])
+        machines.boot(scene, [machine["id"]])
+
+
+def sicken(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
+    """The node that the machine belongs to says it is unwell."""
+    if machine["kind"] == "tpu":
+        health = str(how.get("health", "UNHEALTHY_TENSORFLOW"))
+        maintenance.sicken(scene, _node_of(machine), health, float(how.get("for_s", 0.0)))
+
+
+def _node_of(machine: Document) -> str:
+    return f"projects/{machine['project']}/locations/{machine['zone']}/nodes/{machine['name']}"
+
+
+def _siblings(scene: Scene, machine: Document) -> list[str]:
+    """All workers of the machine's node, or the machine itself."""
+    node = scene.world.get(nodes.KIND, _node_of(machine)) if machine["kind"] == "tpu" else None
+    return list(node["machines"]) if node else [machine["id"]]
+
+
+def _take(scene: Scene, machine: Document) -> None:
     if machine["kind"] == "tpu":
         preempt_node(scene, machine["project"], machine["zone"], machine["name"])
     else:
@@ -64,3 +119,11 @@ def tell_watchers(scene: Scene, only: str = "") -> None:
             scene.events.append(Control(machine_id, order))
         elif not only:
             scene.events.append(Control(machine_id, {"order": "unwatch"}))
+
+
+_TAKING: Mapping[str, Callable[[Scene, Document, Mapping[str, Any]], None]] = {
+    "preempt": preempt,
+    "maintenance": maintain,
+    "unhealthy": sicken,
+}
+ACTIONS: Mapping[str, Action] = {"machine.preempt": preempted, "machine.reboot": rebooted}

@@ -88,6 +88,7 @@ def _token(call: Call, machine: Document) -> Document | None:
 
 def _tree(machine: Document) -> Document:
     number = project_number(machine["project"])
+    notice = machine.get("notice", {})
     account = {"aliases": ["default"], "email": machine["account"], "scopes": machine["scopes"]}
     accounts = {"default": account, machine["account"]: account} if machine["account"] else {}
     interface = {"ip": machine["address"], "access-configs": {"0": {"external-ip": machine["address"]}}}
@@ -98,9 +99,9 @@ def _tree(machine: Document) -> Document:
         "name": machine["name"],
         "zone": f"projects/{number}/zones/{machine['zone']}",
         "machine-type": f"projects/{number}/machineTypes/imitated",
-        "preempted": "FALSE",
-        "maintenance-event": "NONE",
-        "upcoming-maintenance": NO_MAINTENANCE,
+        "preempted": notice.get("preempted", "FALSE"),
+        "maintenance-event": notice.get("maintenance-event", "NONE"),
+        "upcoming-maintenance": json.dumps(notice["window"]) if notice.get("window") else NO_MAINTENANCE,
         "network-interfaces": {"0": interface},
         "service-accounts": accounts,
     }

@@ -1,6 +1,6 @@
 """Nodes: the methods that clients call. Each one checks, changes the node's state and admits an operation.
 
-Which verb is allowed in which state is data (`ALLOWED`); what an operation does when it ends is in transitions.py.
+Which verb is allowed in which state is data (states.py); what an operation does when it ends is in transitions.py.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ from typing import Any
 
 from tpuops.facts import catalogue
 from tpuops.localcloud.core import machines
-from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.tpu import operations, quota, shape
-from tpuops.localcloud.core.tpu.places import known_zone
+from tpuops.localcloud.core.tpu import operations, quota, requests, shape
+from tpuops.localcloud.core.tpu.places import known_zone, shown_page
+from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, step
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.node"
 
-ALLOWED: Mapping[str, frozenset[str]] = {
-    # Facts: google-cloud.md 2.2; the cells it marks [I] are the careful reading. Deletion is allowed in every state.
-    "stop": frozenset({"READY"}),
-    "start": frozenset({"STOPPED"}),
-    "update": frozenset({"READY", "STOPPED"}),
+PATCHABLE = {
+    "description": "description",
+    "labels": "labels",
+    "metadata": "metadata",
+    "tags": "tags",
+    "data_disks": "dataDisks",
+    "dataDisks": "dataDisks",
 }
-PATCHABLE = {"description": "description", "labels": "labels", "metadata": "metadata", "tags": "tags"}
 
 
 def create(call: Call) -> Answer:
-    """POST .../nodes?nodeId=N."""
+    """POST .../nodes?nodeId=N; `requestId` counts in v2alpha1."""
+    again = requests.repeated(call)
+    if again is not None:
+        return again
     body = call.body()
     node_id = call.query.get("nodeId") or call.query.get("node_id") or ""
     labels = body.get("labels") or {}
@@ -43,7 +47,7 @@ def create(call: Call) -> Answer:
     quota.check(call, accelerator, shape.is_spot(body))
     shown = shape.document(call, name, accelerator, body)
     call.world.put(KIND, name, {"shown": shown, "machines": [], "busy": ""})
-    return _admit(call, "create", name)
+    return requests.noted(call, _admit(call, "create", name))
 
 
 def get(call: Call) -> Answer:
@@ -59,10 +63,7 @@ def listing(call: Call) -> Answer:
     prefix = f"projects/{project}/locations/"
     if zone != "-":
         prefix += f"{known_zone(call)}/nodes/"
-    size = page_size(call.query.get("pageSize", ""), 1000)
-    chosen, token = page(call.world.items(KIND, prefix), size, call.query.get("pageToken", ""))
-    reply: Document = {"nodes": [node["shown"] for _, node in chosen]} if chosen else {}
-    return {**reply, "nextPageToken": token} if token else reply
+    return shown_page(call, "nodes", call.world.items(KIND, prefix))
 
 
 def delete(call: Call) -> Answer:
@@ -71,7 +72,7 @@ def delete(call: Call) -> Answer:
     name = node["shown"]["name"]
     if node["shown"]["state"] == "DELETING":
         return call.world.get(operations.KIND, node["busy"]) or {"name": node["busy"]}
-    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update"):
+    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
         for timer in call.scene.cancel(action, node=name):
             operations.fail(call.scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
     before = node["shown"]["state"]
@@ -141,7 +142,7 @@ def _existing(call: Call) -> Document:
 
 def _check_state(call: Call, node: Mapping[str, Any], verb: str) -> None:
     state = node["shown"]["state"]
-    if state not in ALLOWED[verb]:
+    if state not in NODE_VERBS[verb]:
         raise refuse("tpu.state", verb=verb, state=state, eid=call.scene.draw.eid())
 
 
@@ -154,12 +155,12 @@ def _unstoppable(shown: Mapping[str, Any]) -> str:
     return "" if known is None or known.stop_start else f"the node has {known.workers} workers."
 
 
-def _admit(call: Call, verb: str, name: str, state: str = "", **facts: Any) -> Answer:
+def _admit(call: Call, verb: str, name: str, state: str = "", **facts: Any) -> Document:
     operation = operations.begin(call, verb, name, **facts)
     node = call.world.get(KIND, name)
     assert node is not None
     if state:
-        node["shown"]["state"] = state
+        node["shown"]["state"] = step(NODE_STEPS, node["shown"]["state"], state)
         node["shown"].pop("health", None)
     node["busy"] = operation["name"]
     call.world.put(KIND, name, node)

@@ -21,9 +21,27 @@ TYPES = "type.googleapis.com/google.cloud.tpu.v2."
 EMPTY = "type.googleapis.com/google.protobuf.Empty"
 
 
-def begin(call: Call, verb: str, target: str, **facts: Any) -> Document:
-    """Admit an operation on the node named `target`; its action `tpu.VERB` is done after the method's latency."""
-    parent = target.rsplit("/nodes/", 1)[0]
+def begin(call: Call, verb: str, target: str, action: str = "", after_s: float = 0.0, **facts: Any) -> Document:
+    """Admit an operation on a node or queued resource; its action (`tpu.VERB`) is done after the method's latency."""
+    operation = _new(call, verb, target)
+    about = "queue" if "/queuedResources/" in target else "node"
+    call.scene.later(
+        call.latency + after_s,
+        action or f"tpu.{verb}",
+        operation=operation["name"],
+        failure=dict(call.failure or {}),
+        **{about: target, **facts},
+    )
+    return call.world.put(KIND, operation["name"], operation)
+
+
+def finished(call: Call, verb: str, target: str, message: str, shown: Mapping[str, Any]) -> Document:
+    """An operation that was done when it began, and that nobody can look up: a validation's answer."""
+    return {**_new(call, verb, target), "done": True, "response": {"@type": TYPES + message, **shown}}
+
+
+def _new(call: Call, verb: str, target: str) -> Document:
+    parent = "/".join(target.split("/")[:4])
     name = f"{parent}/operations/{call.scene.draw.operation(call.now)}"
     metadata = {
         "@type": TYPES + "OperationMetadata",
@@ -32,15 +50,12 @@ def begin(call: Call, verb: str, target: str, **facts: Any) -> Document:
         "verb": verb,
         "apiVersion": "v2",
     }
-    call.scene.later(
-        call.latency, f"tpu.{verb}", operation=name, node=target, failure=dict(call.failure or {}), **facts
-    )
-    return call.world.put(KIND, name, {"name": name, "metadata": metadata})
+    return {"name": name, "metadata": metadata}
 
 
-def succeed(scene: Scene, name: str, shown: Mapping[str, Any] | None) -> None:
-    """End it well: with the node as it is now, or with an empty response."""
-    response = {"@type": TYPES + "Node", **shown} if shown is not None else {"@type": EMPTY}
+def succeed(scene: Scene, name: str, shown: Mapping[str, Any] | None, message: str = "Node") -> None:
+    """End it well: with the resource as it is now, or with an empty response."""
+    response = {"@type": TYPES + message, **shown} if shown is not None else {"@type": EMPTY}
     _end(scene, name, {"response": response})
 
 

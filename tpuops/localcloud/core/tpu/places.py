@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 from tpuops.facts import catalogue
+from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import Refusal, refuse
 from tpuops.localcloud.core.scene import Answer, Call
@@ -58,6 +60,31 @@ def runtime_versions_get(call: Call) -> Answer:
     if call.params["runtime"] not in runtimes_in(known_zone(call)):
         raise refuse("tpu.absent", name=f"{_parent(call)}/runtimeVersions/{call.params['runtime']}")
     return _runtime(call, call.params["runtime"])
+
+
+def shown_page(call: Call, field: str, found: Iterable[tuple[str, Document]]) -> Answer:
+    """A page of resources with the zones that could not be reached, which only a list over all zones leaves out."""
+    hidden_zones = call.unreachable if call.params["zone"] == "-" else ()
+    reached = ((name, kept) for name, kept in found if name.split("/")[3] not in hidden_zones)
+    size = page_size(call.query.get("pageSize", ""), 1000)
+    chosen, token = page(reached, size, call.query.get("pageToken", ""))
+    reply: Document = {field: [kept["shown"] for _, kept in chosen]} if chosen else {}
+    if hidden_zones:
+        reply["unreachable"] = [f"projects/{call.params['project']}/locations/{zone}" for zone in hidden_zones]
+    return {**reply, "nextPageToken": token} if token else reply
+
+
+def identity(call: Call) -> Answer:
+    """POST ...:generateServiceIdentity: the service agent's address (its form is inferred, google-cloud.md 4.11)."""
+    known_zone(call)
+    number = project_number(call.params["project"])
+    return {"identity": {"email": f"service-{number}@cloud-tpu.iam.gserviceaccount.com"}}
+
+
+def reservations_list(call: Call) -> Answer:
+    """GET .../reservations: nobody has reserved anything."""
+    known_zone(call)
+    return {}
 
 
 def runtimes_in(zone: str) -> list[str]:

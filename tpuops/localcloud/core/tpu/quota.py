@@ -1,9 +1,12 @@
 """Quota, apart from capacity: refused at admission, by number of cores or chips in a zone.
 
-Only where the profile sets one. Nodes count until they are gone, preempted ones too (facts: google-cloud.md 2.2, 2.5).
+Only where the profile sets one. Nodes count until they are gone, preempted ones too, and queued
+resources until they are deleted, in every state (facts: google-cloud.md 2.2, 2.5).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from tpuops.facts import catalogue
 from tpuops.facts.catalogue import Accelerator
@@ -11,6 +14,7 @@ from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Call
 from tpuops.localcloud.core.tpu import shape
+from tpuops.localcloud.core.world import Document
 
 METRICS = {
     "v2": "TPUV2s{spot}PodPerProjectPerZoneForTPUAPI",
@@ -28,18 +32,18 @@ def units(accelerator: Accelerator) -> int:
     return accelerator.chips if accelerator.generation in {"v5e", "v6e"} else accelerator.cores
 
 
-def check(call: Call, accelerator: Accelerator, spot: bool) -> None:
+def check(call: Call, accelerator: Accelerator, spot: bool, slices: int = 1) -> None:
     """Raise the recorded quota refusal where the zone's quota of this generation would be exceeded."""
     limit = call.scene.profile.quotas.get(accelerator.generation)
     if limit is None:
         return
     project, zone = call.params["project"], call.params["zone"]
     used = 0
-    for _, node in call.world.items("tpu.node", f"projects/{project}/locations/{zone}/nodes/"):
-        other = catalogue.accelerator(node["shown"]["acceleratorType"])
-        if other and other.generation == accelerator.generation and shape.is_spot(node["shown"]) == spot:
+    for shown in _holders(call, f"projects/{project}/locations/{zone}/"):
+        other = catalogue.accelerator(shown["acceleratorType"])
+        if other and other.generation == accelerator.generation and shape.is_spot(shown) == spot:
             used += units(other)
-    if used + units(accelerator) <= limit:
+    if used + units(accelerator) * slices <= limit:
         return
     metric = METRICS[accelerator.generation].format(spot="Preemptible" if spot else "")
     violation = {
@@ -48,3 +52,12 @@ def check(call: Call, accelerator: Accelerator, spot: bool) -> None:
     }
     detail = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
     raise refuse("tpu.quota", (detail,), metric=metric, limit=limit, zone=zone)
+
+
+def _holders(call: Call, parent: str) -> Iterator[Document]:
+    """What holds quota: nodes of their own, and everything a queued resource stands for, whether it is there or not."""
+    for _, node in call.world.items("tpu.node", f"{parent}nodes/"):
+        if not node["shown"].get("queuedResource"):
+            yield node["shown"]
+    for _, queue in call.world.items("tpu.queue", f"{parent}queuedResources/"):
+        yield from queue["plan"]

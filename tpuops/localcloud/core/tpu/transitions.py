@@ -12,6 +12,7 @@ from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.tpu import operations
+from tpuops.localcloud.core.tpu.states import NODE_STEPS, step
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.node"
@@ -29,10 +30,26 @@ def created(scene: Scene, timer: Document) -> None:
         scene.world.drop(KIND, timer["node"])
         operations.fail(scene, timer["operation"], timer["failure"])
         return
+    bring_up(scene, node)
+    operations.succeed(scene, timer["operation"], node["shown"])
+
+
+def bring_up(scene: Scene, node: Document) -> None:
+    """A new node is ready: its workers have addresses, and boot."""
     _place_workers(scene, node)
     _settle(scene, node, "READY")
     machines.boot(scene, node["machines"])
-    operations.succeed(scene, timer["operation"], node["shown"])
+
+
+def forget(scene: Scene, name: str) -> None:
+    """The node is gone, and whatever was still to be done with it comes to nothing."""
+    gone = {"code": 10, "message": "The node is being deleted."}
+    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
+        for timer in scene.cancel(action, node=name):
+            operations.fail(scene, timer["operation"], gone)
+    for timer in scene.cancel("tpu.delete", node=name):
+        operations.succeed(scene, timer["operation"], None)
+    scene.world.drop(KIND, name)
 
 
 def started(scene: Scene, timer: Document) -> None:
@@ -84,6 +101,7 @@ def deleted(scene: Scene, timer: Document) -> None:
     else:
         machines.remove(scene, node["machines"])
         scene.world.drop(KIND, timer["node"])
+        _tell_queue(scene, node, "USER")
     _end(scene, timer, None)
 
 
@@ -92,12 +110,21 @@ def preempt(scene: Scene, name: str) -> None:
     node = scene.world.get(KIND, name)
     if node is None or node["shown"]["state"] in {"DELETING", "PREEMPTED"}:
         return
-    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update"):
+    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
         for timer in scene.cancel(action, node=name):
             message = PREEMPTED_WHILE_CREATED.format(eid=scene.draw.eid())
             operations.fail(scene, timer["operation"], {"code": 3, "message": message})
     machines.halt(scene, node["machines"])
+    node["shown"].pop("upcomingMaintenance", None)
     _settle(scene, node, "PREEMPTED")
+    _tell_queue(scene, node, "SERVICE")
+
+
+def _tell_queue(scene: Scene, node: Document, by: str) -> None:
+    """The queued resource that stands behind the node learns that it lost it."""
+    queue = node["shown"].get("queuedResource")
+    if queue:
+        scene.later(0.0, "queue.lost", queue=queue, by=by)
 
 
 def _place_workers(scene: Scene, node: Document) -> None:
@@ -162,7 +189,12 @@ def _endpoint(address: str, network: Mapping[str, object]) -> Document:
 
 
 def _settle(scene: Scene, node: Document, state: str) -> None:
-    node["shown"]["state"] = state
+    before = node["shown"]["state"]
+    node["shown"]["state"] = step(NODE_STEPS, before, state)
+    if before == state and node["shown"].get("upcomingMaintenance"):
+        node["busy"] = ""
+        scene.world.put(KIND, node["shown"]["name"], node)
+        return
     node["shown"].pop("health", None)
     if state == "READY":
         node["shown"]["health"] = "HEALTHY"

@@ -1,0 +1,49 @@
+"""Which state may follow which, and which verb is allowed in which state: the TPU service's rules, as data.
+
+Facts: google-cloud.md 2.2 and 2.6; cells marked [I] there are the careful reading. Every change of a state goes through
+`step`, and the property test over the core takes these tables as its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NODE_VERBS: Mapping[str, frozenset[str]] = {
+    # Deletion is allowed in every state.
+    "stop": frozenset({"READY"}),
+    "start": frozenset({"STOPPED"}),
+    "update": frozenset({"READY", "STOPPED"}),
+    "maintenance": frozenset({"READY"}),
+}
+NODE_STEPS: Mapping[str, frozenset[str]] = {
+    "CREATING": frozenset({"READY", "PREEMPTED", "DELETING"}),
+    "READY": frozenset({"STOPPING", "PREEMPTED", "DELETING"}),
+    "STOPPING": frozenset({"STOPPED", "READY", "PREEMPTED", "DELETING"}),
+    "STOPPED": frozenset({"STARTING", "PREEMPTED", "DELETING"}),
+    "STARTING": frozenset({"READY", "STOPPED", "PREEMPTED", "DELETING"}),
+    "PREEMPTED": frozenset({"DELETING"}),
+    "DELETING": frozenset({"CREATING", "READY", "STOPPING", "STOPPED", "STARTING", "PREEMPTED"}),  # a deletion failed
+}
+QUEUE_VERBS: Mapping[str, frozenset[str]] = {
+    # Deletion with `force` is allowed in every state; without it only here.
+    "delete": frozenset({"ACCEPTED", "WAITING_FOR_RESOURCES", "FAILED", "SUSPENDED"}),
+    "reset": frozenset({"ACTIVE", "FAILED", "SUSPENDED"}),
+    "maintenance": frozenset({"ACTIVE"}),
+}
+QUEUE_STEPS: Mapping[str, frozenset[str]] = {
+    "CREATING": frozenset({"ACCEPTED", "FAILED", "DELETING"}),
+    "ACCEPTED": frozenset({"WAITING_FOR_RESOURCES", "FAILED", "DELETING"}),
+    "WAITING_FOR_RESOURCES": frozenset({"PROVISIONING", "FAILED", "DELETING"}),
+    "PROVISIONING": frozenset({"ACTIVE", "SUSPENDING", "DELETING"}),
+    "ACTIVE": frozenset({"SUSPENDING", "ACCEPTED", "DELETING"}),
+    "SUSPENDING": frozenset({"SUSPENDED", "DELETING"}),
+    "SUSPENDED": frozenset({"ACCEPTED", "DELETING"}),
+    "FAILED": frozenset({"ACCEPTED", "DELETING"}),
+    "DELETING": frozenset({"ACCEPTED", "WAITING_FOR_RESOURCES", "ACTIVE", "FAILED", "SUSPENDED"}),  # a deletion failed
+}
+
+
+def step(steps: Mapping[str, frozenset[str]], before: str, after: str) -> str:
+    """The state after, where the table lets it follow; staying is always allowed. Breaking the table is a bug here."""
+    assert before == after or after in steps[before], f"{before} -> {after}"
+    return after
