@@ -1,6 +1,7 @@
 """The properties can fail: guards are taken out of the product by hand, and some seed must notice each time.
 
-Each mutant stands beside a seed that noticed it, which keeps this quick; should it not do so any more, others are tried.
+Each mutant stands beside a seed that noticed it, which keeps this quick; should it not do so any more, others are
+tried.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ KILLED = {
     100: "tpu.nodes.stop",
     187: "tpu.nodes.delete",
     8: "tpu.nodes.create",
-    181: "compute.instances.insert",
+    181: "tpu.operations.get",
 }
 """Seeds with a controller that is killed at its first call of a method, and another one after it."""
 

@@ -80,7 +80,7 @@ def _written(schedule: Schedule, folder: Path) -> Path:
 async def _run(path: Path, state: Path, folder: Path) -> tuple[int, dict[str, Any]]:
     stage = embedded.status(state)
     assert stage is not None
-    opening = Opening(load(path), stage, folder / "state" / "local", (), lambda data: None, "run")
+    opening = Opening(load(path), stage, folder / "state", (), lambda data: None, "run")
     try:
         async with open_site(opening) as (site, source):
             report = await run(site, source())
@@ -97,8 +97,8 @@ def _killed(served: LocalCloud, folder: Path, method: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not served.requests(method=method) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it ended before it could be killed"
 
 
 def with_dooms(schedule: Schedule, *dooms: Any) -> Schedule:
