@@ -15,6 +15,7 @@ from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.tpu import operations, quota, requests, shape
 from tpuops.localcloud.core.tpu.places import known_zone, shown_page
 from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, step
+from tpuops.localcloud.core.tpu.transitions import abandon
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.node"
@@ -72,9 +73,7 @@ def delete(call: Call) -> Answer:
     name = node["shown"]["name"]
     if node["shown"]["state"] == "DELETING":
         return call.world.get(operations.KIND, node["busy"]) or {"name": node["busy"]}
-    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
-        for timer in call.scene.cancel(action, node=name):
-            operations.fail(call.scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
+    abandon(call.scene, name)
     before = node["shown"]["state"]
     if not call.failure:
         machines.halt(call.scene, node["machines"])
@@ -103,8 +102,6 @@ def start(call: Call) -> Answer:
 def patch(call: Call) -> Answer:
     """PATCH .../nodes/N?updateMask=...: whole maps are replaced; output-only fields in the body are ignored."""
     node = _existing(call)
-    if node["busy"]:
-        raise refuse("tpu.busy", name=node["shown"]["name"], operation=node["busy"])
     _check_state(call, node, "update")
     body = call.body()
     mask = [field.strip() for field in call.query.get("updateMask", "").split(",") if field.strip()]
@@ -141,9 +138,12 @@ def _existing(call: Call) -> Document:
 
 
 def _check_state(call: Call, node: Mapping[str, Any], verb: str) -> None:
+    """Raise where the verb is not allowed in the node's state, or another operation is under way on it."""
     state = node["shown"]["state"]
     if state not in NODE_VERBS[verb]:
         raise refuse("tpu.state", verb=verb, state=state, eid=call.scene.draw.eid())
+    if node["busy"]:
+        raise refuse("tpu.busy", name=node["shown"]["name"], operation=node["busy"])
 
 
 def _unstoppable(shown: Mapping[str, Any]) -> str:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.tpu import operations, queue_life, queue_shape, quota, requests, shape
+from tpuops.localcloud.core.tpu import operations, queue_life, queue_shape, quota, requests, shape, transitions
 from tpuops.localcloud.core.tpu.places import known_zone, shown_page
 from tpuops.localcloud.core.tpu.queue_life import KIND
 from tpuops.localcloud.core.tpu.states import QUEUE_VERBS
@@ -81,11 +80,14 @@ def delete(call: Call) -> Answer:
     if not call.flag("force") and state not in QUEUE_VERBS["delete"]:
         raise refuse("tpu.queue-alive", name=name, state=state, eid=call.scene.draw.eid())
     queue_life.forget_plans(call.scene, name)
-    if call.flag("force") and not call.failure:
-        machines.halt(call.scene, queue_life.machines_of(call.scene, queue))
+    queue_life.give_up_creation(call.scene, name)
     queue_life.move(call.scene, queue, "DELETING", "USER")
     forced = call.flag("force")
-    return requests.noted(call, _admit(call, "delete", name, "queue.delete", before=state, force=forced))
+    operation = _admit(call, "delete", name, "queue.delete", before=state, force=forced)
+    if forced and not call.failure:
+        for node in queue["nodes"]:
+            transitions.doom(call.scene, node, operation["name"])
+    return requests.noted(call, operation)
 
 
 def reset(call: Call) -> Answer:

@@ -40,6 +40,12 @@ def forget_plans(scene: Scene, name: str) -> None:
         scene.cancel(action, queue=name)
 
 
+def give_up_creation(scene: Scene, name: str) -> None:
+    """A creation that was still being admitted fails."""
+    for timer in scene.cancel("queue.accept", queue=name):
+        operations.fail(scene, timer["operation"], {"code": 10, "message": "The queued resource is being deleted."})
+
+
 def machines_of(scene: Scene, queue: Document) -> list[str]:
     """The machines of all its nodes."""
     found = [scene.world.get(transitions.KIND, name) for name in queue["nodes"]]

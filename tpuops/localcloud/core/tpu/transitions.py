@@ -17,6 +17,8 @@ from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.node"
 LEGACY_PORT = 8470
+CHANGES = ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain")
+"""Actions that a deletion or a preemption overtakes."""
 PREEMPTED_WHILE_CREATED = "Cloud TPU received a bad request. update is not supported while in state PREEMPTED {eid}"
 """A spot node that is taken during creation fails its operation with code 3 and this text (google-cloud.md 2.2)."""
 
@@ -41,12 +43,26 @@ def bring_up(scene: Scene, node: Document) -> None:
     machines.boot(scene, node["machines"])
 
 
-def forget(scene: Scene, name: str) -> None:
-    """The node is gone, and whatever was still to be done with it comes to nothing."""
-    gone = {"code": 10, "message": "The node is being deleted."}
-    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
+def abandon(scene: Scene, name: str) -> None:
+    """Whatever was still to be done with the node comes to nothing, since it is being deleted."""
+    for action in CHANGES:
         for timer in scene.cancel(action, node=name):
-            operations.fail(scene, timer["operation"], gone)
+            operations.fail(scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
+
+
+def doom(scene: Scene, name: str, operation: str) -> None:
+    """The node begins to go with the queued resource that is being deleted by `operation`."""
+    node = scene.world.get(KIND, name)
+    if node is not None and node["shown"]["state"] != "DELETING":
+        abandon(scene, name)
+        machines.halt(scene, node["machines"])
+        _settle(scene, node, "DELETING")
+        scene.world.put(KIND, name, {**node, "busy": operation})
+
+
+def forget(scene: Scene, name: str) -> None:
+    """The node is gone."""
+    abandon(scene, name)
     for timer in scene.cancel("tpu.delete", node=name):
         operations.succeed(scene, timer["operation"], None)
     scene.world.drop(KIND, name)
@@ -110,7 +126,7 @@ def preempt(scene: Scene, name: str) -> None:
     node = scene.world.get(KIND, name)
     if node is None or node["shown"]["state"] in {"DELETING", "PREEMPTED"}:
         return
-    for action in ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain"):
+    for action in CHANGES:
         for timer in scene.cancel(action, node=name):
             message = PREEMPTED_WHILE_CREATED.format(eid=scene.draw.eid())
             operations.fail(scene, timer["operation"], {"code": 3, "message": message})

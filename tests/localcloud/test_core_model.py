@@ -1,0 +1,250 @@
+"""The core under any order of calls, preemptions, waits and restarts: the transition and refusal tables are the model.
+
+The model knows which nodes and queued resources there are and what the tables allow; the core must answer as they say,
+go no step that they lack, and keep machines, operations, timers and buckets in agreement with what it shows.
+"""
+
+import json
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.localcloud.talk import NODES, ZONE, Talk
+from tpuops.localcloud.core import strikes
+from tpuops.localcloud.core.draw import Draw
+from tpuops.localcloud.core.events import DeleteMachine, StartMachine, StopMachine
+from tpuops.localcloud.core.profile import INSTANT
+from tpuops.localcloud.core.refusals import TABLE
+from tpuops.localcloud.core.scene import Scene
+from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, QUEUE_STEPS, QUEUE_VERBS
+from tpuops.localcloud.core.world import World
+
+QUEUES = f"{ZONE}/queuedResources"
+PARENT = "projects/local-p/locations/us-central1-a"
+NAMES = st.sampled_from(["n1", "n2", "n3"])
+QUEUED = st.sampled_from(["q1", "q2"])
+KINDS = st.sampled_from(
+    [{"acceleratorType": "v3-8"}, {"acceleratorType": "v2-32"}, {"schedulingConfig": {"spot": True}}]
+)
+UNSETTLED = {"CREATING", "STARTING", "STOPPING", "DELETING"}
+
+
+def reachable(steps, before):
+    """The states that may follow, in any number of steps."""
+    found, ahead = {before}, [before]
+    while ahead:
+        for state in steps[ahead.pop()] - found:
+            found.add(state)
+            ahead.append(state)
+    return found
+
+
+NODE_REACH = {state: reachable(NODE_STEPS, state) for state in NODE_STEPS}
+QUEUE_REACH = {state: reachable(QUEUE_STEPS, state) for state in QUEUE_STEPS}
+
+
+class Calls(RuleBasedStateMachine):
+    @initialize()
+    def begin(self):
+        self.talk = Talk()
+        self.seen, self.seen_queues = {}, {}
+        self.live, self.heard = set(), 0
+
+    # What there is, read from the world and not through the methods under test.
+
+    def node(self, name):
+        found = self.talk.world.get("tpu.node", f"{PARENT}/nodes/{name}")
+        return found and dict(found["shown"])
+
+    def queue_state(self, name):
+        found = self.talk.world.get("tpu.queue", f"{PARENT}/queuedResources/{name}")
+        return found and found["shown"]["state"]["state"]
+
+    def refused(self, answer, row):
+        status, reply = answer
+        assert status == TABLE[row].http, reply
+        assert reply["error"]["status"] == TABLE[row].status
+
+    # What may happen.
+
+    @rule(name=NAMES, kind=KINDS)
+    def create(self, name, kind):
+        before = self.node(name)
+        answer = self.talk.call("POST", NODES, {"runtimeVersion": "r", "acceleratorType": "v3-8", **kind}, nodeId=name)
+        if before is None:
+            assert answer[0] == 200
+            assert self.node(name)["state"] == "CREATING"
+        else:
+            self.refused(answer, "tpu.exists")
+
+    @rule(name=NAMES)
+    def delete(self, name):
+        before = self.node(name)
+        answer = self.talk.call("DELETE", f"{NODES}/{name}")
+        if before is None:
+            self.refused(answer, "tpu.absent")
+        else:
+            assert answer[0] == 200
+            assert self.node(name)["state"] == "DELETING"
+
+    @rule(name=NAMES, verb=st.sampled_from(["stop", "start", "maintenance"]))
+    def act(self, name, verb):
+        before = self.node(name)
+        path = {"maintenance": "performMaintenance"}.get(verb, verb)
+        zone = NODES.replace("/v2/", "/v2alpha1/")
+        busy = before and self.talk.world.get("tpu.node", before["name"])["busy"]
+        answer = self.talk.call("POST", f"{zone}/{name}:{path}", {})
+        if before is None:
+            self.refused(answer, "tpu.absent")
+        elif before["state"] not in NODE_VERBS[verb]:
+            self.refused(answer, "tpu.state")
+        elif busy:
+            self.refused(answer, "tpu.busy")
+        elif verb == "stop" and self.unstoppable(before):
+            self.refused(answer, "tpu.stop-shape")
+        else:
+            assert answer[0] == 200, answer
+
+    def unstoppable(self, shown):
+        return bool(shown["schedulingConfig"] or shown["acceleratorType"] == "v2-32" or shown.get("queuedResource"))
+
+    @rule(name=NAMES)
+    def patch(self, name):
+        before = self.node(name)
+        busy = before and self.talk.world.get("tpu.node", before["name"])["busy"]
+        answer = self.talk.call("PATCH", f"{NODES}/{name}", {"labels": {"a": "b"}}, updateMask="labels")
+        if before is None:
+            self.refused(answer, "tpu.absent")
+        elif before["state"] not in NODE_VERBS["update"]:
+            self.refused(answer, "tpu.state")
+        elif busy:
+            self.refused(answer, "tpu.busy")
+        else:
+            assert answer[0] == 200
+
+    @rule(name=QUEUED, node=NAMES)
+    def enqueue(self, name, node):
+        there, taken = self.queue_state(name), self.node(node)
+        spec = {"parent": PARENT, "nodeId": node, "node": {"acceleratorType": "v3-8", "runtimeVersion": "r"}}
+        promised = [plan["name"] for _, queue in self.talk.world.items("tpu.queue") for plan in queue["plan"]]
+        if f"{PARENT}/nodes/{node}" in promised and there is None and taken is None:
+            return  # two requests for one node's name: what the service does then nobody wrote down
+        answer = self.talk.call("POST", QUEUES, {"tpu": {"nodeSpec": [spec]}}, queuedResourceId=name)
+        if there is None and taken is None:
+            assert answer[0] == 200, answer
+        else:
+            self.refused(answer, "tpu.exists")
+
+    @rule(name=QUEUED, force=st.booleans())
+    def dequeue(self, name, force):
+        before = self.queue_state(name)
+        answer = self.talk.call("DELETE", f"{QUEUES}/{name}", force=str(force))
+        if before is None:
+            self.refused(answer, "tpu.absent")
+        elif before != "DELETING" and not force and before not in QUEUE_VERBS["delete"]:
+            self.refused(answer, "tpu.queue-alive")
+        else:
+            assert answer[0] == 200
+
+    @rule(name=QUEUED)
+    def reset(self, name):
+        before = self.queue_state(name)
+        answer = self.talk.call("POST", f"{QUEUES}/{name}:reset", {})
+        if before is None:
+            self.refused(answer, "tpu.absent")
+        elif before not in QUEUE_VERBS["reset"]:
+            self.refused(answer, "tpu.state")
+        else:
+            assert answer[0] == 200
+
+    @rule(name=NAMES)
+    def preempt(self, name):
+        scene = Scene(self.talk.world, Draw(self.talk.world, 7), INSTANT, self.talk.now)
+        strikes.preempt_node(scene, "local-p", "us-central1-a", name)
+        self.talk.events += scene.events
+
+    @rule(passing_s=st.sampled_from([0.05, 0.2, 0.35, 0.7, 3.0]))
+    def wait(self, passing_s):
+        self.talk.wait(passing_s)
+
+    @rule()
+    def settle(self):
+        """After long enough nothing is under way any more."""
+        self.talk.wait(60)
+        assert not {node["shown"]["state"] for _, node in self.talk.world.items("tpu.node")} & UNSETTLED
+        assert all(operation.get("done") for _, operation in self.talk.world.items("tpu.operation"))
+        assert self.talk.core.next_due(self.talk.now) is None
+
+    @precondition(lambda self: self.talk.world.count("timer") > 0)
+    @rule()
+    def restart(self):
+        """The program dies and starts again: what the store holds is all that goes on."""
+        saved = {}
+        for kind in ("cloud", "timer", "tpu.node", "tpu.queue", "tpu.operation", "machine", "request", "fault"):
+            saved |= {(kind, key): json.loads(json.dumps(document)) for key, document in self.talk.world.items(kind)}
+        now = self.talk.now
+        self.talk = Talk(world=World(saved))
+        self.talk.now = now
+        self.live, self.heard = set(), 0
+        self.talk.events += self.talk.core.resume(now)
+
+    # What holds at all times.
+
+    @invariant()
+    def states_follow_the_tables(self):
+        nodes = {shown["shown"]["id"]: shown["shown"]["state"] for _, shown in self.talk.world.items("tpu.node")}
+        for number, state in nodes.items():
+            assert state in NODE_REACH[self.seen.get(number, "CREATING")]
+        self.seen = nodes
+        found = {key: queue["shown"]["state"]["state"] for key, queue in self.talk.world.items("tpu.queue")}
+        for key, state in found.items():
+            assert state in QUEUE_REACH[self.seen_queues.get(key, "CREATING")] | QUEUE_REACH["CREATING"]
+        self.seen_queues = found
+
+    @invariant()
+    def machines_run_exactly_for_ready_nodes(self):
+        for event in self.talk.events[self.heard :]:
+            if isinstance(event, StartMachine):
+                self.live.add(event.machine.id)
+            elif isinstance(event, StopMachine | DeleteMachine):
+                self.live.discard(event.id)
+        self.heard = len(self.talk.events)
+        nodes = [node for _, node in self.talk.world.items("tpu.node")]
+        ready = {machine for node in nodes if node["shown"]["state"] == "READY" for machine in node["machines"]}
+        assert self.live == ready
+        assert ready == {key for key, machine in self.talk.world.items("machine") if machine["running"]}
+        addresses = [machine["address"] for _, machine in self.talk.world.items("machine")]
+        assert len(set(addresses)) == len(addresses)
+
+    @invariant()
+    def whoever_is_busy_will_be_free(self):
+        pending = {timer.get("operation") for _, timer in self.talk.world.items("timer")}
+        for key, operation in self.talk.world.items("tpu.operation"):
+            assert operation.get("done") or key in pending, operation
+            assert not operation.get("done") or ("error" in operation) != ("response" in operation)
+        for _, node in self.talk.world.items("tpu.node"):
+            assert not node["busy"] or node["busy"] in pending, node
+
+    @invariant()
+    def a_queued_resource_is_active_only_with_all_its_nodes(self):
+        for _, queue in self.talk.world.items("tpu.queue"):
+            if queue["shown"]["state"]["state"] == "ACTIVE":
+                lost = {
+                    timer["queue"] for _, timer in self.talk.world.items("timer") if timer["action"] == "queue.lost"
+                }
+                there = all(self.talk.world.get("tpu.node", name) for name in queue["nodes"])
+                assert there or queue["shown"]["name"] in lost
+
+
+TestTheCoreFollowsItsTables = Calls.TestCase
+TestTheCoreFollowsItsTables.settings = settings(
+    max_examples=120, stateful_step_count=30, deadline=None, derandomize=True, database=None
+)
+
+
+@pytest.mark.parametrize(("steps", "verbs"), [(NODE_STEPS, NODE_VERBS), (QUEUE_STEPS, QUEUE_VERBS)])
+def test_the_tables_name_no_state_that_nothing_leads_to(steps, verbs):
+    assert reachable(steps, "CREATING") == set(steps)
+    assert {state for states in verbs.values() for state in states} <= set(steps)
