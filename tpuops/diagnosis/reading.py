@@ -53,18 +53,22 @@ def clean(data: bytes) -> bytes:
 def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
     """Whole lines out of chunks that end anywhere; the last line needs no line end. A block begins with the end of
     the one before, so that a message wrapped over the border is whole in one of them."""
-    kept, shared, lines = b"", 0, 0
+    waiting: list[bytes | memoryview] = []
+    shared, lines, size = 0, 0, 0
     for chunk in chunks:
-        kept = kept + chunk if kept else chunk
-        end = _cut(kept, shared)
-        if end > shared:
-            block = _block(kept[:end], shared, lines)
+        size += len(chunk)
+        end = _cut(chunk, endless=size >= LONGEST)
+        waiting.append(memoryview(chunk)[:end] if end else chunk)
+        if end:
+            data = b"".join(waiting)
+            block = _block(data, shared, lines)
             yield block
             lines += block.data.count(b"\n", block.overlap)
-            begin = _last_lines(kept, end)
-            kept, shared = kept[begin:], end - begin
-    if len(kept) > shared:
-        yield _block(kept, shared, lines)
+            begin = _last_lines(data)
+            waiting, shared, size = [data[begin:], chunk[end:]], len(data) - begin, len(chunk) - end
+    rest = b"".join(waiting)
+    if len(rest) > shared:
+        yield _block(rest, shared, lines)
 
 
 def _block(data: bytes, shared: int, lines: int) -> Block:
@@ -72,19 +76,19 @@ def _block(data: bytes, shared: int, lines: int) -> Block:
     return Block(cleaned, lines, shared if cleaned is data else len(clean(data[:shared])))
 
 
-def _last_lines(data: bytes, end: int) -> int:
+def _last_lines(data: bytes) -> int:
     """Where the part begins that the next block shares: whole lines, or the end of an endless one."""
-    if data[end - 1 : end] != b"\n":
-        return max(0, end - OVERLAP)
-    return data.find(b"\n", max(0, end - SHARED), end) + 1
+    if not data.endswith(b"\n"):
+        return max(0, len(data) - OVERLAP)
+    return data.find(b"\n", max(0, len(data) - SHARED)) + 1
 
 
-def _cut(data: bytes, shared: int) -> int:
+def _cut(chunk: bytes, *, endless: bool) -> int:
     """Where to end a block: after the last line end, or anywhere in a line that has become too long; 0 to read on."""
-    end = data.rfind(b"\n", shared) + 1
-    if end or len(data) < LONGEST:
+    end = chunk.rfind(b"\n") + 1
+    if end or not endless:
         return end
-    return data.rfind(b"\r", shared + OVERLAP) + 1 or len(data)
+    return chunk.rfind(b"\r") + 1 or len(chunk)
 
 
 def chunks_of(stream: BinaryIO) -> Iterator[bytes]:

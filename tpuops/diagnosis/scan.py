@@ -26,7 +26,8 @@ BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 64 << 10
 
 @dataclass(slots=True)
 class Hit:
-    """One occurrence of a signature, with the text around it. `stepping`: training had advanced before it."""
+    """One occurrence of a signature, with the text around it. `stepping`: training had advanced before it; `count`:
+    how many more were seen at least."""
 
     signature: Signature
     line_number: int
@@ -150,10 +151,23 @@ class Scan:
         if signature.role is Role.CONTEXT:
             self._context.add(signature.id)
             return []
+        if not last and self._known_well(signature):
+            return []
         starts = self._starts(index, block, 0)
         if last and len(starts) == PLACES:
             starts |= self._starts(index, block, last)
         return [self._hit(signature, block, start) for start in sorted(starts)]
+
+    def _known_well(self, signature: Signature) -> bool:
+        """Whether further places of a signature would only be counted: enough are kept, and the log is of one process.
+
+        The block then counts once, so counts are lower bounds.
+        """
+        kept = self._pending.get((signature.id, b""), [])
+        if len(kept) < KEPT or any(self._values) or any(source for _, source in self._pending):
+            return False
+        kept[-1].count += 1
+        return True
 
     def _starts(self, index: int, block: Block, begin: int) -> set[int]:
         starts: set[int] = set()
@@ -176,7 +190,7 @@ class Scan:
             line=line,
             line_end=self._base + end,
             source=source_of(line),
-            before=(earlier + block.data[block.overlap : begin])[-BEFORE:],
+            before=(earlier + block.data[max(block.overlap, begin - BEFORE) : begin])[-BEFORE:],
             after=block.data[end : end + AFTER],
         )
 
