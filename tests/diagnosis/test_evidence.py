@@ -135,3 +135,11 @@ def test_the_voice_of_a_taken_machine_is_no_cause_of_its_own():
 
 def test_nothing_at_all_is_unknown():
     assert diagnose(Evidence(())).failure_class == "unknown"
+
+
+@pytest.mark.parametrize("pattern", [r"tick #(\d+)", r"(?=tick)tick #\d+"], ids=["RE2 reads it", "RE2 does not"])
+def test_the_environments_own_progress_lines_clear_what_came_before(pattern):
+    log = b"WARNING:absl:No GPU/TPU found, falling back to CPU.\n" + b"".join(b"tick #%d\n" % n for n in range(1, 9))
+    worker = WorkerEvidence(log=log + b"Traceback (most recent call last):\nKeyError: 5\n", exit_code=1)
+    wanted = "user_code_error" if "?=" not in pattern else "tpu_not_found"
+    assert judged(worker, progress=pattern).failure_class == wanted

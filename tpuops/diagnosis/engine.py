@@ -93,3 +93,15 @@ def _either(library: Library, role: Role) -> Any:
 def packaged_engine() -> Engine:
     """The engine for the packaged library, compiled once a process (a few tens of milliseconds)."""
     return Engine(packaged())
+
+
+@lru_cache(maxsize=4)
+def engine_with_progress(pattern: str) -> Engine:
+    """The packaged engine that also knows an environment's progress lines; without it where RE2 cannot read it."""
+    try:
+        re2.compile(pattern.encode(), options())
+    except re2.error:
+        return packaged_engine()
+    library = packaged()
+    own = Signature("environment-progress", "environment", Role.PROGRESS, pattern.encode(), source="environment")
+    return Engine(Library((*library.signatures, own), library.conflicts, {**library.by_id, own.id: own}))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tpuops.diagnosis.across import LogVerdict, first_cause, verdict_of
 from tpuops.diagnosis.advice import advice_for
 from tpuops.diagnosis.classes import HEALTHY, PROCESS_KILLED, UNKNOWN
-from tpuops.diagnosis.engine import Engine, packaged_engine
+from tpuops.diagnosis.engine import Engine, engine_with_progress, packaged_engine
 from tpuops.diagnosis.examine import examine
 from tpuops.diagnosis.judge import Judgement
 from tpuops.diagnosis.states import api_verdict, device_verdict, state_verdict
@@ -27,7 +27,7 @@ _PRINTED_AT_ANY_SIGKILL = frozenset({"killed-by-shell", "exit-137", "child-sigki
 
 def diagnose(evidence: Evidence, *, framework_hint: str = "", engine: Engine | None = None) -> Verdict:
     """What happened to an attempt. `framework_hint` (jax, tf, torch_xla) is used where signatures tie."""
-    used = engine or packaged_engine()
+    used = engine or (engine_with_progress(evidence.progress) if evidence.progress else packaged_engine())
     if evidence.interrupted:
         return Verdict("interrupted", Action.NONE, advice="stopped on request", basis=Basis.EXIT)
     if evidence.workers and all(each.exit_code == 0 for each in evidence.workers):

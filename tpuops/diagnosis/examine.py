@@ -16,6 +16,8 @@ from tpuops.diagnosis.judge import NAMES_A_CAUSE, Judgement, judge, weight
 from tpuops.diagnosis.scan import Log, scanned
 
 _NARROWEST, _WIDEST = 60, 400
+_LOOKED_AT = 16 << 10
+"""Bytes at the end of a log that are put together again."""
 _LONGEST_WORD = 40
 """A line wrapped between words ends at most this far from the margin."""
 
@@ -50,11 +52,13 @@ def _says_more(second: Judgement, first: Judgement) -> bool:
 
 def rejoined(log: Log) -> Iterator[Rejoined]:
     """The log's tail, cut lines joined: first as if cut anywhere at the margin, then as if wrapped between words."""
-    lines = log.tail.split(b"\n")
+    tail = log.tail[-_LOOKED_AT:]
+    first = log.tail_line + log.tail.count(b"\n", 0, len(log.tail) - len(tail))
+    lines = tail.split(b"\n")
     margin = max(map(_width, lines))
     if _NARROWEST <= margin <= _WIDEST:
-        yield _joined(lines, log.tail_line, at_least=margin, glue=b"")
-        yield _joined(lines, log.tail_line, at_least=margin - _LONGEST_WORD, glue=b" ")
+        yield _joined(lines, first, at_least=margin, glue=b"")
+        yield _joined(lines, first, at_least=margin - _LONGEST_WORD, glue=b" ")
 
 
 def _width(line: bytes) -> int:

@@ -7,7 +7,7 @@ judged here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tpuops.diagnosis.engine import Engine
@@ -21,7 +21,9 @@ KEPT = 4
 """Hits kept of one signature and one source since the last progress; later ones are counted."""
 SOURCES = 256
 """Interleaved processes told apart; further ones count as one."""
-BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 64 << 10
+BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 32 << 10
+JUST_BEFORE = 8 << 10
+"""Bytes before a suspicion in which the last progress of each process is looked for."""
 
 
 @dataclass(slots=True)
@@ -116,35 +118,53 @@ class Scan:
             tail_line=lines - tail[cut:].count(b"\n") + 1,
         )
 
-    def _look(self, block: Block, suspects: Iterable[int], progress: bool) -> None:
-        """Find what matters in a block and take it in the log's order, withdrawing what progress answers."""
+    def _look(self, block: Block, suspects: Sequence[int], progress: bool) -> None:
+        """Find what matters in a block and take it in the log's order, withdrawing what progress answers.
+
+        Progress lines are only read from shortly before the first suspicion to where nothing is suspected any more.
+        """
         if self._quiet is not None:
             self._remember(self._quiet)
-        marks = self._marks(block) if progress else []
-        last = marks[-1].offset - self._base if marks else 0
-        hits = [hit for index in suspects for hit in self._hits(index, block, last)]
-        events: list[Hit | _Mark] = [*hits, *marks]
-        for event in sorted(events, key=lambda each: each.offset):
-            if isinstance(event, Hit):
-                self._take(event)
-            else:
-                self._advance(event)
+        last = self._last_progress(block) if progress else 0
+        hits = sorted((hit for index in suspects for hit in self._hits(index, block, last)), key=lambda hit: hit.offset)
+        first = max(0, hits[0].offset - self._base) if hits else 0
+        if first and progress:
+            self._remember(Block(block.data[max(0, first - JUST_BEFORE) : first], 0))
+        taken = 0
+        for mark in self._marks(block, first) if progress else ():
+            while taken < len(hits) and hits[taken].offset <= mark.offset:
+                self._take(hits[taken])
+                taken += 1
+            self._advance(mark)
+            if taken == len(hits) and not self._pending:
+                self._quiet = block
+                return
+        for hit in hits[taken:]:
+            self._take(hit)
 
     def _remember(self, quiet: Block) -> None:
-        """Bring what is known of progress up to date with the last block that held nothing else."""
-        for mark in self._marks(Block(quiet.data[-TAIL:], 0)):
+        """Bring what is known of progress up to date with the end of a block that held nothing else."""
+        for mark in self._marks(Block(quiet.data[-JUST_BEFORE:], 0), 0):
             self._note(mark)
         self._quiet = None
 
-    def _marks(self, block: Block) -> list[_Mark]:
-        marks, place = [], 0
+    def _marks(self, block: Block, place: int) -> Iterator[_Mark]:
         while (match := self.engine.progress.search(block.data, place)) is not None:
             begin, end = bounds(block.data, match.start())
             line = block.data[begin:end]
             if end > block.overlap:
-                marks.append(_Mark(self._base + match.start(), source_of(line), advance_of(line)))
+                yield _Mark(self._base + match.start(), source_of(line), advance_of(line))
             place = max(end, match.end(), place + 1)
-        return marks
+
+    def _last_progress(self, block: Block) -> int:
+        """Where the last progress line of a block begins."""
+        end = len(block.data)
+        while end > 0:
+            begin = block.data.rfind(b"\n", 0, end - 1) + 1
+            if self.engine.progress.search(block.data[begin:end]):
+                return begin
+            end = begin
+        return 0
 
     def _hits(self, index: int, block: Block, last: int) -> Iterable[Hit]:
         signature = self.engine.signatures[index]

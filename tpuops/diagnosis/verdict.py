@@ -72,6 +72,7 @@ class Evidence:
     `node_missing` means that the API said NOT_FOUND, or showed another id under the name. `silence_s` is how long
     nothing advanced in a process that lives, `phase` what it was doing (start, compile, restore, train, checkpoint);
     `symptoms`, `queued_state` and `vm_events` are the API's words (google-cloud.md 2.2, 2.6; Compute system events).
+    `progress` is the environment's own pattern of progress lines, beside the forms that are known.
     """
 
     workers: tuple[WorkerEvidence, ...]
@@ -85,6 +86,7 @@ class Evidence:
     queued_state: str = ""
     vm_events: tuple[str, ...] = ()
     api_errors: tuple[ApiError, ...] = ()
+    progress: str = ""
 
 
 class Basis(StrEnum):
