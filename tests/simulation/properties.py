@@ -32,7 +32,7 @@ def p1_what_stands_is_what_the_report_names(history: History) -> Iterator[str]:
             yield f"{history.last.error} is all that is said, and there stand {sorted(stands)}"
         return
     named = {left["name"] for left in (*document["kept"], *document["remains"]) if left["kind"] in {"node", "vm"}}
-    unseen = {left["name"] for left in document["remains"] if "nobody could look" in left["why"]}
+    unseen = {left["name"] for left in (*document["remains"], *document["kept"]) if "nobody could look" in left["why"]}
     if {"vm-taken", "stranger"} & set(history.schedule.kinds):
         unseen |= {VM}  # it may have gone after the report
     if any(left["kind"] == "outputs" for left in document["remains"]):
@@ -120,10 +120,10 @@ def p8_success_means_trained(history: History) -> Iterator[str]:
     """A run that ends well reached its last step, and its results are in the bucket."""
     if history.last.exit_code != DONE:
         return
-    runs = {start.run_id: start.record for start in history.started}
     run_id = history.last.document.get("run_id", "")
     steps = history.schedule.program.steps
-    if run_id not in runs or f"step={steps} ".encode() not in bytes(runs[run_id].log):
+    logs = [bytes(start.record.log) for start in history.started if start.run_id == run_id]
+    if not any(f"step={steps} ".encode() in log for log in logs):
         yield f"done, but run {run_id!r} never reached step {steps}"
     saved = [name for name in history.objects if re.search(rf"/runs/{run_id}/saved/outputs/metrics\.json$", name)]
     if not saved:

@@ -11,9 +11,8 @@ from tpuops.lifecycle.story import Story, summary
 from tpuops.lifecycle.supervise import Ending
 from tpuops.stages.apply import Crew
 from tpuops.stages.collect import Collected
-from tpuops.stages.look import look
 from tpuops.stages.record import CLOSED, ENDED
-from tpuops.stages.teardown import Left, Torn, kept_bucket, remove, standing
+from tpuops.stages.teardown import Left, Torn, kept_bucket, remove, seen, standing, unknown
 from tpuops.stages.watch import AttemptEnd
 
 DONE, FAILED_TRAINING, GAVE_UP, STILL_BILLING, LIMIT, PERSON, CAPACITY = 0, 10, 5, 6, 8, 3, 4
@@ -128,5 +127,7 @@ async def end_machines(site: Site, crew: Crew, *, delete: bool) -> Torn:
         torn = await remove(site.desired, crew, "the run is over")
         site.journal.record("teardown.done", removed=list(torn.removed), remains=[left.name for left in torn.remains])
         return torn
-    observed = await look(site.cloud, site.desired)
+    observed, problem = await seen(site.desired, crew)
+    if observed is None:
+        return Torn((), unknown(site.desired, problem), ())
     return Torn((), kept_bucket(observed) + standing(site.desired, observed, "the file says keep"), ())

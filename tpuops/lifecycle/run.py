@@ -14,9 +14,8 @@ from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.up import planned, provision
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
-from tpuops.stages.look import look
-from tpuops.stages.record import ENDED
-from tpuops.stages.teardown import kept_bucket, standing
+from tpuops.stages.record import ENDED, RUNNING
+from tpuops.stages.teardown import kept_bucket, seen, standing, unknown
 from tpuops.stages.watch import AttemptEnd
 
 STOP_GRACE_S = 20.0
@@ -83,6 +82,8 @@ async def _provisioned(story: Story, *, tear_down: bool) -> Report:
         raise
     except TpuopsError as error:
         site.journal.record("up.failed", why=error.message)
+        if story.record.state == RUNNING and await _may_live(site, crew):
+            return await _unwatched(story, error)
         return await torn_down(site, crew, _failure(error), tear_down=tear_down)
     try:
         return await finish(story, await supervise(story), tear_down=tear_down)
@@ -94,6 +95,12 @@ async def _provisioned(story: Story, *, tear_down: bool) -> Report:
         raise
     except TpuopsError as error:
         return await _unwatched(story, error)
+
+
+async def _may_live(site: Site, crew: Crew) -> bool:
+    """Whether a node stands on which an open run may still train; what cannot be looked at may."""
+    observed, _ = await seen(site.desired, crew)
+    return observed is None or (observed.node is not None and observed.node.is_ready)
 
 
 def _failure(error: TpuopsError) -> Report:
@@ -114,9 +121,11 @@ async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Rep
 async def _unwatched(story: Story, error: TpuopsError) -> Report:
     """We cannot go on, yet the training may: touch nothing, and name what goes on billing."""
     story.site.journal.record("run.unwatched", why=error.message)
-    observed = await look(story.site.cloud, story.site.desired)
-    remains = standing(story.site.desired, observed, "training may go on there; tpuops stopped watching it")
-    report = replace(_failure(error), run=summary(story), kept=kept_bucket(observed), remains=remains)
+    desired, why = story.site.desired, "training may go on there; tpuops stopped watching it"
+    observed, problem = await seen(desired, story.crew)
+    remains = unknown(desired, problem) if observed is None else standing(desired, observed, why)
+    kept = () if observed is None else kept_bucket(observed)
+    report = replace(_failure(error), run=summary(story), kept=kept, remains=remains)
     return replace(report, exit_code=STILL_BILLING if remains else report.exit_code)
 
 

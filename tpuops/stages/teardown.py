@@ -72,12 +72,12 @@ async def remove(desired: Desired, crew: Crew, reason: str) -> Torn:
     Raises:
         Busy: the lease was lost: what stands is somebody else's to remove.
     """
-    before, _ = await _seen(desired, crew)
+    before, _ = await seen(desired, crew)
     problems = await asyncio.gather(
         _tried(lambda: delete_node(desired, crew, reason), crew),
         _tried(lambda: delete_vm(desired, crew, reason), crew),
     )
-    after, unseen = await _seen(desired, crew)
+    after, unseen = await seen(desired, crew)
     why = "; ".join(problem for problem in (*problems, unseen) if problem) or "it is still listed"
     remains = unknown(desired, why) if after is None else standing(desired, after, why)
     stood = set() if before is None else {left.name for left in standing(desired, before, reason)}
@@ -85,7 +85,7 @@ async def remove(desired: Desired, crew: Crew, reason: str) -> Torn:
     return Torn(removed, () if after is None else kept_bucket(after), remains)
 
 
-async def _seen(desired: Desired, crew: Crew) -> tuple[Observed | None, str]:
+async def seen(desired: Desired, crew: Crew) -> tuple[Observed | None, str]:
     """What stands, or why it cannot be told."""
     found: list[Observed] = []
 
