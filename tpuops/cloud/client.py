@@ -73,6 +73,14 @@ class GoogleCloud:
         found = await self._read("tpu.nodes.getGuestAttributes", at, lambda: self._tpu.host_keys(place, node, worker))
         return found or ()
 
+    async def vm_host_keys(self, place: Place, name: str) -> tuple[str, ...]:
+        """A VM's host keys as `type base64` lines; empty until it has published them."""
+        at = compute.path(place, name)
+        found = await self._read(
+            "compute.instances.getGuestAttributes", at, lambda: self._compute.host_keys(place, name)
+        )
+        return found or ()
+
     async def create_node(self, spec: NodeSpec) -> Operation:
         """Admit a slice. Raises `QuotaExceeded`, `NoCapacity`, `Conflict` where the name was taken before."""
         at = tpu.path(spec.place, spec.name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec
 
@@ -66,6 +66,9 @@ class CloudReader(Protocol):
     async def host_keys(self, place: Place, node: str, worker: int) -> tuple[str, ...]:
         """`type base64` lines of a worker's SSH host keys from guest attributes; empty until it has published them."""
 
+    async def vm_host_keys(self, place: Place, name: str) -> tuple[str, ...]:
+        """The same of a VM."""
+
 
 class Cloud(CloudReader, Protocol):
     """Looking and changing."""
@@ -106,6 +109,12 @@ class ObjectStore(Protocol):
 
     async def delete(self, name: str, *, if_generation: int | None = None) -> None:
         """Delete; an absent object is fine. Raises `Conflict` where the generation moved on."""
+
+    async def download(self, stat: ObjectStat, file: BinaryIO) -> None:
+        """This generation's bytes into `file`, from its start on, without holding them all in memory.
+
+        Raises `NotFound` where that generation is not there any more.
+        """
 
     async def list(self, prefix: str) -> tuple[ObjectStat, ...]:
         """Every object below `prefix`, all pages, by name."""

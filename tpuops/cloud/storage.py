@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tpuops.cloud.calls import TIMEOUT_S, Caller
 from tpuops.cloud.endpoints import Endpoints
@@ -80,6 +80,13 @@ class StorageService:
             return self.read(bucket_name, name)  # somebody wrote in between; they cannot do so for ever (1/s an object)
         return StoredObject(about, data, now)
 
+    def download(self, bucket_name: str, name: str, generation: int, file: BinaryIO) -> None:
+        """objects.get with `alt=media`, streamed; from the start of `file`, whatever an earlier try left in it."""
+        file.seek(0)
+        file.truncate()
+        blob = self._client().bucket(bucket_name).blob(name)
+        blob.download_to_file(file, if_generation_match=generation, **_ONCE)
+
     def write(self, bucket_name: str, name: str, data: bytes, if_generation: int | None) -> ObjectStat:
         """objects.insert."""
         blob = self._client().bucket(bucket_name).blob(name)
@@ -134,6 +141,19 @@ class BucketStore:
                 return await self._own(name, data)
 
         return await repeatedly(ask, self._caller.clock)
+
+    async def download(self, stat: ObjectStat, file: BinaryIO) -> None:
+        """This generation's bytes into `file`. Raises `NotFound` where it is gone."""
+
+        async def ask() -> None:
+            service, bucket = self._service, self._bucket
+            await self._caller.ask(
+                "storage.objects.get",
+                self._at(stat.name),
+                lambda: service.download(bucket, stat.name, stat.generation, file),
+            )
+
+        await repeatedly(ask, self._caller.clock)
 
     async def delete(self, name: str, *, if_generation: int | None = None) -> None:
         """Delete; an absent object is fine."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuops.errors import Busy
+from tpuops.cloud.port import StoredObject
+from tpuops.errors import StillBilling
+from tpuops.lifecycle.consent import Agree, nobody
 from tpuops.lifecycle.site import Site, holding
+from tpuops.lifecycle.stop import GRACE_S, refuse_anothers, stopped, words
 from tpuops.plan import Plan
 from tpuops.resources import Observed
 from tpuops.stages import lease
 from tpuops.stages.apply import Crew
 from tpuops.stages.look import look
-from tpuops.stages.record import RUNNING, Records, RunRecord
+from tpuops.stages.record import ENDED, RUNNING, Records, RunRecord
 from tpuops.stages.teardown import Torn, kept_bucket, remove, standing
 
 
@@ -23,6 +26,12 @@ class Standing:
     holder: lease.Holder | None
     holder_age_s: float
     record: RunRecord | None
+    held: StoredObject | None = None
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the lease's holder may still act: it neither expired nor surely ended."""
+        return self.held is not None and not lease.is_free(self.held, lease.here())
 
 
 async def status(site: Site) -> Standing:
@@ -35,25 +44,38 @@ async def status(site: Site) -> Standing:
     if held is None:
         return Standing(observed, None, 0.0, record)
     age_s = (held.server_now - held.stat.updated).total_seconds()
-    return Standing(observed, lease.parse(held.data), age_s, record)
+    return Standing(observed, lease.parse(held.data), age_s, record, held)
 
 
-async def down(site: Site, *, force: bool) -> Torn:
+async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Torn:
     """Remove node and VM; the bucket stays. With nothing there it only reads.
 
+    An open run is stopped first, gracefully, and its outputs are saved; `force` removes without any of that.
+
     Raises:
-        Busy: a run is open on it and `force` was not said.
+        Busy: a run is open and nobody agreed, or another person supervises it.
+        StillBilling: its outputs could not be saved, so everything stays.
     """
     found = await status(site)
     observed = found.observed
     if not standing(site.desired, observed, ""):
         return Torn((), kept_bucket(observed), ())
-    if found.record is not None and found.record.state == RUNNING and not force:
-        raise Busy(
-            f"run {found.record.run_id} is open on {site.desired.node.name}",
-            hint=f"invoke down --env {site.environment.name} --yes ends it; its outputs are saved by `invoke train`",
-        )
+    record = found.record
+    if record is not None and record.state in {RUNNING, ENDED} and not force:
+        refuse_anothers(site, found.held)
+        await agree(f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?")
+        await _stop_first(site, record)
     if observed.bucket is None:
         return await remove(site.desired, Crew(site.cloud, lambda: None, site.clock, site.journal), "down, no bucket")
     async with holding(site, "down", Plan(())) as crew:
         return await remove(site.desired, crew, "down")
+
+
+async def _stop_first(site: Site, record: RunRecord) -> None:
+    done = await stopped(site, record, GRACE_S)
+    if done.remains:
+        raise StillBilling(
+            f"nothing was removed: the outputs of run {record.run_id} are not saved",
+            evidence=[f"{left.kind} {left.name}: {left.why}" for left in done.remains],
+            hint=f"{site.typed('down', '--yes', '--discard')} removes the machines with what they hold",
+        )

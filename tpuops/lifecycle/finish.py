@@ -15,7 +15,7 @@ from tpuops.stages.record import CLOSED, ENDED
 from tpuops.stages.teardown import Left, Torn, kept_bucket, remove, seen, standing, unknown
 from tpuops.stages.watch import AttemptEnd
 
-DONE, FAILED_TRAINING, GAVE_UP, STILL_BILLING, LIMIT, PERSON, CAPACITY = 0, 10, 5, 6, 8, 3, 4
+DONE, FAILED_TRAINING, GAVE_UP, STILL_BILLING, LIMIT, PERSON, CAPACITY, STOPPED = 0, 10, 5, 6, 8, 3, 4, 143
 _EXIT_BY_ACTION = {Action.FIX_CREDENTIALS: PERSON, Action.FIX_SSH_KEYS: PERSON}
 
 
@@ -53,6 +53,8 @@ def judged(ending: Ending) -> tuple[int, str]:
     """The exit code and the outcome's word (pure)."""
     if ending.succeeded:
         return DONE, "done"
+    if ending.stopped_by:
+        return STOPPED, "stopped"
     if ending.decision.budget:
         return GAVE_UP, "gave-up"
     return _EXIT_BY_ACTION.get(ending.verdict.action, FAILED_TRAINING), "failed"
@@ -81,6 +83,8 @@ async def torn_down(site: Site, crew: Crew, report: Report, *, tear_down: bool) 
     """The report after teardown: machines whose outputs are unsaved, or that the file keeps, stay and are named."""
     words = site.environment.teardown
     word = words.success if report.exit_code == DONE else words.failure
+    if report.outcome == "stopped":
+        word = words.interrupt
     torn = await end_machines(site, crew, delete=tear_down and word == "delete" and not report.remains)
     remains = report.remains + torn.remains
     return replace(
@@ -103,6 +107,8 @@ def told(ending: Ending) -> Report:
     if ending.succeeded:
         return Report(code, outcome)
     reason = ending.decision.reason
+    if ending.stopped_by:
+        return Report(code, outcome, reason)
     return Report(code, outcome, ending.verdict.decisive_line or reason, ending.verdict.advice or reason)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tpuops.cloud.confinement import confine
 from tpuops.desired import desired
 from tpuops.embedded import Stage
 from tpuops.environment import Environment, owner_of
+from tpuops.environment.owner import VARIABLE
 from tpuops.journal import Journal, Listener
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Source
@@ -29,7 +31,11 @@ from tpuops.stages.spend import Meter, hourly
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a command opens: the environment, the embedded cloud's stage (None: Google), its folder for key and spool,
-    who listens to events, log bytes and API calls."""
+    who listens to events, log bytes and API calls.
+
+    `flags` is how the environment was named on the command line. `alone` is False where this process looks at others
+    too, which may be on Google: then the embedded cloud's is not the only place it may connect to.
+    """
 
     environment: Environment
     stage: Stage | None
@@ -38,6 +44,8 @@ class Opening:
     show: Callable[[bytes], None]
     verb: str
     on_call: Callable[[Call], None] = lambda call: None
+    flags: str = ""
+    alone: bool = True
 
 
 @asynccontextmanager
@@ -45,7 +53,8 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
     """The site, and a function that digests the source tree when a run needs it."""
     environment, clock = opening.environment, SystemClock()
     place = endpoints.google() if opening.stage is None else endpoints.at(opening.stage.url, opening.stage.ssh_port)
-    confine(place)
+    if opening.alone:
+        confine(place)
     folder = opening.state / environment.project / environment.slug
     key = own_key(folder)
     wanted = desired(environment, owner=owner_of(environment), public_key=key.public_line, now=clock.now())
@@ -62,7 +71,9 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         clock=clock,
         journal=Journal(clock, spool, (meter.hear, *opening.listeners)),
         meter=meter,
-        user=getpass.getuser(),
+        user=os.environ.get(VARIABLE) or getpass.getuser(),
         show=opening.show,
+        folder=folder,
+        flags=opening.flags,
     )
     yield site, lambda: Source(environment.source_folder, sync.digest(environment.source_folder))

@@ -33,7 +33,7 @@ async def train(site: Site, source: Source) -> Report:
     if plan.effects:
         missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
         name = site.environment.name
-        raise TpuopsError(f"environment {name} is not up: {missing}", hint=f"invoke up --env {name}")
+        raise TpuopsError(f"environment {name} is not up: {missing}", hint=site.typed("up"))
     async with holding(site, "train", plan) as crew:
         return await _told(site, crew, source, tear_down=False)
 
@@ -138,4 +138,8 @@ async def _interrupted(site: Site, crew: Crew, *, tear_down: bool) -> None:
         kept=[left.name for left in torn.kept],
         remains=[left.name for left in torn.remains],
         environment=site.environment.name,
+        back=site.typed("run" if tear_down else "train"),
+        log=site.typed("logs", "--follow"),
+        stop=site.typed("stop"),
+        down=site.typed("down"),
     )

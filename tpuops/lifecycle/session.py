@@ -110,7 +110,7 @@ async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
     if (status.run_id, status.attempt) != (spec.run_id, spec.attempt):
         raise Busy(
             f"attempt {status.attempt} of run {status.run_id} is on {story.machine.name}, which another started",
-            hint="invoke status",
+            hint="tpuops status",
         )
     site.journal.record("train.started", run=spec.run_id, attempt=spec.attempt, pid=status.pid, node=story.machine.name)
     return Attempt(story.machine, agent, spec.run_id, spec.attempt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import Cloud, ObjectStore
@@ -22,7 +23,11 @@ from tpuops.stages.spend import Meter
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An environment, what it desires, and the ports. `show` gets the training log's bytes as they come."""
+    """An environment, what it desires, and the ports. `show` gets the training log's bytes as they come.
+
+    `user` is the person who gave the command, `folder` the environment's state folder on this machine, `flags` how the
+    environment was named on the command line.
+    """
 
     environment: Environment
     desired: Desired
@@ -35,6 +40,12 @@ class Site:
     meter: Meter
     user: str
     show: Callable[[bytes], None]
+    folder: Path = Path()
+    flags: str = ""
+
+    def typed(self, verb: str, *more: str) -> str:
+        """A command on this very environment, as it is typed."""
+        return " ".join(("tpuops", verb, self.flags or f"--env {self.environment.name}", *more))
 
     @property
     def prefix(self) -> str:
@@ -55,7 +66,7 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
     site.journal.record("lease.taken", holder=me.words())
     try:
-        yield Crew(site.cloud, held.check, site.clock, site.journal)
+        yield Crew(site.cloud, held.check, site.clock, site.journal, held.tell)
     finally:
         await site.journal.flush()
         await held.release()

@@ -75,6 +75,22 @@ class Story:
             self.rows[-1]["resumed_s"] = round(progress.first_step_at - self.began_at, 3)
             self.rows[-1]["resumed_step"] = progress.first_step
 
+    def tell(self, progress: Progress) -> None:
+        """From now on the lease says how far this attempt is."""
+
+        def told() -> dict[str, Any]:
+            wall_s = self.site.clock.monotonic() - self.began_at
+            return {
+                "run_id": self.record.run_id,
+                "attempt": self.record.attempt,
+                "step": progress.last_step,
+                "best_step": max(self.record.best_step, progress.best_step),
+                "recoveries": len(self.rows),
+                "goodput": round((self.useful_s + progress.useful_s) / wall_s, 4) if wall_s else None,
+            }
+
+        self.crew.tell(told)
+
     def begin_anew(self) -> None:
         """A new run in place of the one on record."""
         self.record = replace(new_record(self.site, self.source), state=RUNNING, node_id=self.machine.id)
@@ -97,7 +113,7 @@ def new_record(site: Site, source: Source) -> RunRecord:
     """A run nobody has started yet: its id is the time and the source."""
     now = site.clock.now()
     run_id = now.strftime("%Y%m%d-%H%M%S-") + source.digest[:6]
-    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"))
+    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"), by=site.user)
 
 
 def summary(story: Story) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tpuops.errors import LimitReached, Unreachable
 from tpuops.lifecycle.session import begun, connected, entered, joined, reached, saved
 from tpuops.lifecycle.story import Story
 from tpuops.remote.port import Agent
+from tpuops.stages import stop as orders
 from tpuops.stages.collect import Collected
 from tpuops.stages.record import next_attempt
 from tpuops.stages.recover import carry_out, harvest
@@ -34,12 +35,16 @@ DONE_AS = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended: the last verdict and decision, and what was saved; `gone` where the machine was lost first."""
+    """How a run ended: the last verdict and decision, and what was saved; `gone` where the machine was lost first.
+
+    `stopped_by` names who ordered the end, empty where nobody did.
+    """
 
     verdict: Verdict
     decision: Decision
     collected: Collected
     gone: bool
+    stopped_by: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -74,8 +79,11 @@ def _left_s(story: Story) -> float:
 async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
     while True:
         progress = story.progress()
+        story.tell(progress)
         end = entry if isinstance(entry, AttemptEnd) else await watch(entry, progress, story.eyes)
         story.account(progress)
+        if (ended := await _ordered(story, end)) is not None:
+            return ended
         verdict = diagnose(end.evidence)
         decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step)
         story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
@@ -86,6 +94,22 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         if isinstance(results, Collected) or decision.move is Move.GIVE_UP:
             return _ending(verdict, decision, results)
         entry = results  # it finished, and its machine was lost with the results: the next attempt makes them again
+
+
+async def _ordered(story: Story, end: AttemptEnd) -> Ending | None:
+    """The end that a person ordered, with what the machine holds saved; None where nobody did.
+
+    Also where the program ended with 0: one that saves its state on SIGTERM does.
+    """
+    site, run_id = story.site, story.record.run_id
+    order = await orders.ordered(site.store, site.prefix, run_id)
+    if order is None:
+        return None
+    reason = f"stopped by {order.by}"
+    site.journal.record("run.stopped", run=run_id, attempt=story.record.attempt, by=order.by)
+    verdict = Verdict("interrupted", Action.NONE, advice=reason)
+    ending = _ending(verdict, Decision(Move.GIVE_UP, reason), await _results(story, end))
+    return replace(ending, stopped_by=order.by)
 
 
 def _said(verdict: Verdict, decision: Decision) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from tpuops.errors import TpuopsError
@@ -56,7 +56,12 @@ class Console:
             self._out = _nowhere(self._out)
             raise ReaderGone from error
 
-    def write_document(self, document: Mapping[str, Any]) -> None:
+    @property
+    def shows_data(self) -> bool:
+        """Whether data, too, are read by a person on a terminal."""
+        return self._out.isatty() and os.environ.get("TERM") != "dumb"
+
+    def write_document(self, document: Mapping[str, Any] | Sequence[Any]) -> None:
         """One JSON document on stdout. Raises as `write`."""
         self.write(json.dumps(document, indent=2, default=str) + "\n")
 
@@ -74,6 +79,13 @@ def failure(error: TpuopsError, *, colour: bool = False) -> str:
     if error.hint:
         lines += ["", tip + error.hint]
     return "\n".join(lines)
+
+
+def next_steps(steps: Sequence[tuple[str, str]]) -> str:
+    """Commands to type next, each with what it does, in one column."""
+    width = max(len(command) for command, _ in steps)
+    lines = [f"{command:{width}}  {does}".rstrip() for command, does in steps]
+    return "\n".join(f"{'next: ' if not number else '      '}{line}" for number, line in enumerate(lines))
 
 
 def failure_document(error: TpuopsError, exit_code: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuops.journal import Event
+from tpuops.report.console import next_steps
 
 LONGEST = 120
 
@@ -28,6 +29,11 @@ WORDS = {
     "capacity.wait": "no machine yet, trying again in {wait_s:.0f} s: {why}",
     "run.enter": "run: {entry} ({reason})",
     "run.closing": "run {run}: it had ended; finishing what was left to do",
+    "run.stopped": "run {run}: {by} ordered its end; saving what it made",
+    "stop.ordered": "stop: run {run} is supervised by {holder}, which ends it",
+    "stop.training": "stop: attempt {attempt} gets SIGTERM, and {grace_s:.0f} s to end",
+    "stop.unreached": "stop: {node} cannot be reached now: {why}",
+    "stop.gone": "stop: {name} is gone, and nothing of the run is left to save",
     "train.started": "training: run {run}, attempt {attempt}, process {pid} on {node}",
     "train.stepping": "training: attempt {attempt} steps from {step}",
     "ssh.lost": "ssh: connection to {node} lost at step {step}; asking the API what became of it",
@@ -59,8 +65,14 @@ def line(event: Event) -> str | None:
 
 def interrupted(event: Event) -> str:
     """What goes on after an interruption, and how to come back."""
-    kept, name = event.facts["kept"], event.facts["environment"]
-    lines = [f"interrupted; these stay and bill: {', '.join(kept)}" if kept else "interrupted; nothing stays"]
-    if kept:
-        lines.append(f"back to it: tpuops run --env {name}   end it: tpuops down --env {name} --yes")
+    kept, facts = event.facts["kept"], event.facts
+    if not kept:
+        return "interrupted; nothing stays"
+    steps = (
+        (facts["back"], "supervises it again"),
+        (facts["log"], "shows its log"),
+        (facts["stop"], "ends it, with its outputs saved"),
+        (facts["down"], "ends it and removes the machines"),
+    )
+    lines = [f"interrupted; these stay, and a training on them goes on: {', '.join(kept)}", next_steps(steps)]
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tpuops.report.run import left, table
@@ -23,15 +23,79 @@ def plan(document: Mapping[str, Any]) -> str:
 
 
 def standing(document: Mapping[str, Any]) -> str:
-    """What stands, who holds the lease, which run is on record."""
+    """What stands, what the run is doing, who supervises it, and what it costs."""
     rows = [(row["role"], row["name"], row["state"], row["detail"]) for row in document["resources"]]
     lines = [table(("role", "name", "state", ""), rows)]
-    if document.get("lease"):
-        lines.append(f"lease: {document['lease']['words']}, renewed {document['lease']['age_s']:.0f} s ago")
     if document.get("run"):
-        run = document["run"]
-        lines.append(f"run: {run['run_id']} is {run['state']}, attempt {run['attempt']}, step {run['best_step']}")
+        lines += run(document["run"])
+    lease = document.get("lease")
+    if lease:
+        held = f"held by {lease['words']}" if document["supervised"] else f"left over from {lease['words']}"
+        lines.append(f"lease: {held}, renewed {lease['age_s']:.0f} s ago")
+    elif document.get("run") and document["run"]["state"] == "running":
+        lines.append("lease: nobody holds it, so nobody supervises the run")
+    if document.get("usd_per_hour") != 0:
+        lines.append(f"cost: {price(document)}")
     return "\n".join(lines)
+
+
+def run(run: Mapping[str, Any]) -> list[str]:
+    """The run on record, and each recovery so far in a line."""
+    state = {"running": "open", "ended": "ended, not closed yet", "closed": "closed"}.get(run["state"], run["state"])
+    words = [state if not run["ended_as"] else f"{state} ({run['ended_as']})", f"attempt {run['attempt']}"]
+    if run["step"] >= 0:
+        words.append(f"step {run['step']}")
+    if run["goodput"] is not None:
+        words.append(f"goodput {run['goodput']:.0%}")
+    words.append(f"{len(run['recoveries'])} recoveries" if len(run["recoveries"]) != 1 else "1 recovery")
+    by = f", begun by {run['by']}" if run["by"] else ""
+    lines = [f"run: {run['run_id']} is {', '.join(words)}{by}"]
+    return lines + [
+        f"  at step {row['step']}: {row['class']}, answered by {row['action']}" for row in run["recoveries"]
+    ]
+
+
+def price(document: Mapping[str, Any]) -> str:
+    """What stands costs this much an hour and cost that much since it was made, by list price."""
+    if document["usd_per_hour"] is None:
+        return "unknown (a price is not in the tables)"
+    return (
+        f"about {document['usd_per_hour']:.4f} USD an hour while it stands, about {document['usd_so_far']:.4f} USD so"
+        " far, by list price"
+    )
+
+
+def every(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line an environment; what could not be looked at is said below the table."""
+    seen = [_brief(row) for row in rows if "error" not in row]
+    lines = [table(("environment", "tpu", "vm", "run", "step", "supervised by", "USD/h"), seen)] if seen else []
+    lines += [f"{row['environment']}: {row['error']['message']}" for row in rows if "error" in row]
+    return "\n".join(lines) or "there is no environment here"
+
+
+def _brief(document: Mapping[str, Any]) -> tuple[str, ...]:
+    states = {row["role"]: row["state"] for row in document["resources"]}
+    run, lease, hourly = document["run"], document["lease"], document["usd_per_hour"]
+    return (
+        document["environment"],
+        states["node"],
+        states.get("vm", "none"),
+        "-" if run is None else f"{run['run_id']} {run['ended_as'] or run['state']}",
+        "-" if run is None or run["step"] < 0 else str(run["step"]),
+        f"{lease['user']} on {lease['host']}" if lease and document["supervised"] else "-",
+        "?" if hourly is None else f"{hourly:.4f}",
+    )
+
+
+def brief(document: Mapping[str, Any]) -> str:
+    """The same in one line, for a watch that is not on a terminal."""
+    if "error" in document:
+        return f"{document['environment']}: {document['error']['message']}"
+    parts = [f"{row['role']} {row['state']}" for row in document["resources"]]
+    if document["run"]:
+        parts += [line.strip() for line in run(document["run"])[:1]]
+    parts.append("supervised" if document["supervised"] else "not supervised")
+    return f"{document['environment']}: {'; '.join(parts)}"
 
 
 def torn(document: Mapping[str, Any]) -> str:

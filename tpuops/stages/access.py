@@ -50,7 +50,7 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
         keys = await cloud.host_keys(node.place, node.name, 0)
         if keys:
             try:
-                return await connector.connect(_host(current, keys, route), TRY_S)
+                return await connector.connect(host_at(current, keys, route), TRY_S)
             except Unreachable as error:
                 problem = error.message
         await clock.sleep(LOOK_S)
@@ -60,8 +60,9 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
     )
 
 
-def _host(node: Node, keys: tuple[str, ...], route: Route) -> Host:
-    worker = node.workers[0]
+def host_at(node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> Host:
+    """One worker of `node` as a host to connect to; `keys` are that worker's own."""
+    worker = node.workers[index]
     return Host(
         name=f"{node.name}-{worker.index}",
         address=worker.external_ip or worker.internal_ip,

@@ -7,8 +7,9 @@ admitted may still fail a minute later, so each is waited for and then looked at
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import Cloud, Operation
@@ -24,12 +25,16 @@ SETTLE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """What a stage acts with: the cloud, the fence that stands before each change, time, and the record."""
+    """What a stage acts with: the cloud, the fence that stands before each change, time, and the record.
+
+    `tell` takes a function that says how far the work is; whoever renews the lease asks it.
+    """
 
     cloud: Cloud
     fence: Callable[[], None]
     clock: Clock
     journal: Journal
+    tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
 
 
 async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:

@@ -11,9 +11,11 @@ import json
 import os
 import secrets
 import socket
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore, StoredObject
@@ -27,7 +29,10 @@ LOOK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid."""
+    """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid.
+
+    `progress` is how far it was at the last renewal: JSON values for `status`, never asked by those who want the lease.
+    """
 
     token: str
     user: str
@@ -36,6 +41,7 @@ class Holder:
     started: str
     since: str
     doing: str
+    progress: Mapping[str, Any] = field(default_factory=dict)
 
     def words(self) -> str:
         """The holder as people say it."""
@@ -49,7 +55,12 @@ class Holder:
 def myself(user: str, doing: str, clock: Clock) -> Holder:
     """This process as a holder."""
     since = clock.now().isoformat(timespec="seconds")
-    return Holder(secrets.token_hex(8), user, socket.gethostname(), os.getpid(), started(os.getpid()), since, doing)
+    return Holder(secrets.token_hex(8), user, here(), os.getpid(), started(os.getpid()), since, doing)
+
+
+def here() -> str:
+    """This host, as holders name it."""
+    return socket.gethostname()
 
 
 def started(pid: int) -> str:
@@ -89,6 +100,11 @@ class Lease:
         self._generation, self._confirmed = held.generation, held.since
         self._lost = ""
         self._renewing: asyncio.Task[None] | None = None
+        self._progress: Callable[[], Mapping[str, Any]] = dict
+
+    def tell(self, progress: Callable[[], Mapping[str, Any]]) -> None:
+        """From now on each renewal says how far we are; it costs no call of its own."""
+        self._progress = progress
 
     @property
     def holder(self) -> Holder:
@@ -98,7 +114,7 @@ class Lease:
     def check(self) -> None:
         """Raise `Busy` unless the lease is surely still ours: stand before every change."""
         if self._lost:
-            raise Busy(f"this process lost the lease and stops acting: {self._lost}", hint="invoke status")
+            raise Busy(f"this process lost the lease and stops acting: {self._lost}", hint="tpuops status")
         age_s = self._clock.monotonic() - self._confirmed
         if age_s > TTL_S:
             raise Busy(f"the lease could not be renewed for {age_s:.0f} s", hint="check the network, then run again")
@@ -114,8 +130,9 @@ class Lease:
 
     async def _renew(self) -> None:
         asked = self._clock.monotonic()
+        me = replace(self._me, progress=dict(self._progress()))
         try:
-            stat = await self._store.write(self._name, self._me.data(), if_generation=self._generation)
+            stat = await self._store.write(self._name, me.data(), if_generation=self._generation)
         except Conflict:
             await self._look_again(asked)
         except CloudError:
@@ -187,7 +204,12 @@ def _kept(lease: Lease) -> Lease:
 
 
 def _is_free(seen: StoredObject, me: Holder) -> bool:
-    return _age_s(seen) > TTL_S or is_dead(parse(seen.data), me.host)
+    return is_free(seen, me.host)
+
+
+def is_free(seen: StoredObject, host: str) -> bool:
+    """Whether somebody on `host` may take it: it expired, or its holder ran here and ended."""
+    return _age_s(seen) > TTL_S or is_dead(parse(seen.data), host)
 
 
 def _age_s(seen: StoredObject) -> float:
@@ -200,5 +222,5 @@ def _refuse_if_alive(first: StoredObject | None, seen: StoredObject, me: Holder)
     if renewed or holder.host == me.host:
         raise Busy(
             f"the environment is held by {holder.words()}",
-            hint="wait for it to end, or stop it there; `invoke status` shows the holder",
+            hint="wait for it to end, or stop it there; `tpuops status` shows the holder",
         )

@@ -23,7 +23,8 @@ class RunRecord:
     """One run over all its attempts.
 
     `state` is running, ended (the outcome is known, saving or teardown may be unfinished) or closed. `node_id` is the
-    node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints.
+    node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints, `by`
+    the person who began it.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class RunRecord:
     past: tuple[Past, ...] = ()
     recoveries: tuple[Mapping[str, Any], ...] = ()
     outcome: Mapping[str, Any] = field(default_factory=dict)
+    by: str = ""
 
     def data(self) -> bytes:
         """The object's bytes."""
@@ -69,7 +71,7 @@ class Records:
         except Conflict as error:
             raise Busy(
                 f"run {record.run_id} was taken over by another controller; this one stops acting",
-                hint="invoke status",
+                hint="tpuops status",
             ) from error
         self._generation = stat.generation
 

@@ -15,6 +15,10 @@ from tpuops.remote.port import Agent, AgentStatus, RunSpec
 from tpuops.stages.record import RUNNING, RunRecord
 
 
+class SourceChanged(Busy):
+    """The run that lives was started from another source than the one at hand."""
+
+
 class Entry(StrEnum):
     """How a command enters a run: AGAIN starts the attempt on record, RESUME the one after it."""
 
@@ -56,13 +60,13 @@ def _living(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
     if not known:
         raise Busy(
             f"run {status.run_id} lives on the machine (process {status.pid}) and is not the one on record",
-            hint="invoke status",
+            hint="tpuops status",
         )
     assert record is not None
     if source != record.source:
-        raise Busy(
+        raise SourceChanged(
             f"run {status.run_id} lives and was started from another source",
-            hint="let it end, or `invoke down` first; nothing was touched",
+            hint="let it end, or `tpuops stop` it first; nothing was touched",
         )
     return Way(Entry.JOIN, f"attempt {status.attempt} of run {status.run_id} lives (process {status.pid})")
 

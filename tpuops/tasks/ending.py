@@ -15,14 +15,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Never
 
 from tpuops import __version__
 from tpuops.errors import AccessError, StillBilling, TpuopsError
-from tpuops.report.console import Console, ReaderGone, failure_document
+from tpuops.report.console import Console, ReaderGone, failure_document, next_steps
 
 EXIT_BUG, EXIT_INTERRUPTED, EXIT_TERMINATED = 1, 130, 143
 
@@ -37,12 +37,16 @@ class Answer:
     Args:
         document: what `--json` prints.
         text: what stdout shows otherwise.
+        following: commands to type next, each with what it does; shown last, on stderr.
+        then: what this process becomes once all of it is said and closed; never where a signal came.
         error: shown on stderr (inside the document with `--json`); its exit code becomes the task's.
         exit_code: the task's exit code where `error` is None.
     """
 
-    document: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] | Sequence[Any] = field(default_factory=dict)
     text: str = ""
+    following: Sequence[tuple[str, str]] = ()
+    then: Callable[[], Never] | None = None
     error: TpuopsError | None = None
     exit_code: int = 0
 
@@ -106,7 +110,9 @@ def conclude(body: Body, console: Console, *, as_json: bool) -> int:
         exit_code = _exit_code(answer, stop)
         with contextlib.suppress(ReaderGone):
             _show(answer, exit_code, console, as_json=as_json)
-        return exit_code
+    if answer.then is not None and not exit_code:
+        answer.then()
+    return exit_code
 
 
 def blame(error: BaseException) -> TpuopsError | None:
@@ -178,6 +184,10 @@ def _show(answer: Answer, exit_code: int, console: Console, *, as_json: bool) ->
         console.show_failure(answer.error)
     if as_json:
         failed = failure_document(answer.error, exit_code) if answer.error else {}
-        console.write_document({**answer.document, **failed})
-    elif answer.text:
+        plain = answer.document
+        console.write_document({**plain, **failed} if isinstance(plain, Mapping) else failed or plain)
+        return
+    if answer.text:
         console.write(answer.text.rstrip("\n") + "\n")
+    if answer.following and answer.error is None:
+        console.say(next_steps(answer.following))

@@ -20,15 +20,27 @@ if TYPE_CHECKING:  # imported for real only where a task's body runs, so that --
 
 
 @asynccontextmanager
-async def opened(asked: Invocation, verb: str) -> AsyncIterator[tuple[Site, Callable[[], Source]]]:
-    """The environment that was asked for, open for one command."""
+async def opened(
+    asked: Invocation, verb: str, *, alone: bool = True
+) -> AsyncIterator[tuple[Site, Callable[[], Source]]]:
+    """The environment that was asked for, open for one command; not `alone` where others are open beside it."""
     from tpuops import embedded
     from tpuops.lifecycle.opening import Opening, open_site
 
     environment = _environment(asked)
     stage = await embedded.ensure(embedded.folder()) if environment.cloud == "local" else None
     state = embedded.folder().parent
-    opening = Opening(environment, stage, state, _listeners(asked), _show(asked), verb=verb, on_call=_calls(asked))
+    opening = Opening(
+        environment,
+        stage,
+        state,
+        _listeners(asked),
+        _show(asked),
+        verb=verb,
+        on_call=_calls(asked),
+        flags=asked.flags,
+        alone=alone or asked.cloud == "local",
+    )
     async with open_site(opening) as (site, source):
         yield site, source
 

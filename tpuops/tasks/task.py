@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ __all__ = ["Answer", "Invocation", "UsageError", "task"]
 
 Standard = Literal["env", "cloud", "json", "verbose"]
 CLOUDS = ("google", "local")
-SHORT = {"env": "e", "verbose": "v", "yes": "y"}
+SHORT = {"env": "e", "verbose": "v", "yes": "y", "follow": "f"}
 HELP = {
     "env": "the environment to work on: its file's name without .yaml (default: $TPUOPS_ENV)",
     "cloud": "google or local (the embedded cloud), whatever the file says",
@@ -57,6 +58,15 @@ class Invocation:
     json: bool = False
     verbose: bool = False
     console: Console = field(default_factory=Console)
+
+    @property
+    def flags(self) -> str:
+        """How the environment was named, as it is typed again."""
+        return shlex.join(["--env", self.env, *(["--cloud", self.cloud] if self.cloud else [])])
+
+    def typed(self, verb: str, *more: str) -> str:
+        """A command on the same environment, as it is typed."""
+        return " ".join(("tpuops", verb, self.flags, *more))
 
     def say(self, line: str) -> None:
         """Progress, on stderr."""
@@ -142,7 +152,12 @@ def _invocation(asked: Mapping[str, Any], env_default: str | None, console: Cons
     if "env" in given:
         given["env"] = given["env"] or os.environ.get("TPUOPS_ENV") or env_default
         if given["env"] is None:
-            raise EnvironmentFileError(
-                "no environment is named", hint="add --env NAME or set TPUOPS_ENV; `tpuops env.list` shows the names"
-            )
+            raise unnamed()
     return Invocation(console=console, **given)
+
+
+def unnamed() -> EnvironmentFileError:
+    """What to say where a task needs an environment and none is named."""
+    return EnvironmentFileError(
+        "no environment is named", hint="add --env NAME or set TPUOPS_ENV; `tpuops env.list` shows the names"
+    )

@@ -1,0 +1,78 @@
+"""What to type next, by what a command found: pairs of a command and what it does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Typed = Callable[..., str]
+"""A verb and flags to a whole command line on the same environment."""
+Steps = list[tuple[str, str]]
+
+
+def after_plan(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """Carry it out, or train on what stands."""
+    if any(row["verb"] != "keep" for row in document["changes"]):
+        return [(typed("up"), "carries it out")]
+    return [(typed("train"), "trains on it")]
+
+
+def after_up(typed: Typed) -> Steps:
+    """Train, or remove."""
+    return [(typed("train"), "trains on it"), (typed("down"), "removes it")]
+
+
+def after_run(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """See what came of it; remove what stays."""
+    steps: Steps = []
+    if document.get("saved"):
+        steps.append((typed("fetch"), "brings outputs and logs home"))
+    if document["exit_code"] not in {0, 6}:
+        steps.append((typed("logs"), "shows what it said"))
+    if any(thing["kind"] != "bucket" for thing in document.get("kept", ())):
+        steps.append((typed("down"), "removes the machines"))
+    return steps
+
+
+def after_status(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """By what stands and what runs."""
+    run, states = document["run"], {row["role"]: row["state"] for row in document["resources"]}
+    if run is not None and run["state"] == "running":
+        if document["supervised"]:
+            return [(typed("logs", "--follow"), "shows its log"), (typed("stop"), "ends it")]
+        return [(typed("train"), "supervises it again"), (typed("stop"), "ends it")]
+    if states["node"] == "absent":
+        return [(typed("up"), "provisions it")]
+    if document["supervised"]:
+        return []
+    done = [(typed("fetch"), "brings the last run's outputs home")] if run is not None else []
+    return [(typed("train"), "trains on it"), *done, (typed("down"), "removes it")]
+
+
+def after_down(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """Everything is gone: it can be made again."""
+    return [(typed("up"), "provisions it again")] if document["removed"] else []
+
+
+def after_logs(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """Go on watching, or bring it home."""
+    if document["alive"]:
+        return [(typed("logs", "--follow"), "goes on as it grows"), (typed("attach"), "joins its tmux session")]
+    return [(typed("fetch"), "brings saved outputs and logs home")] if document["source"] == "bucket" else []
+
+
+def after_stop(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """Bring the results home, remove the machines."""
+    steps: Steps = []
+    if document["saved"]:
+        steps.append((typed("fetch"), "brings outputs and logs home"))
+    if any(thing["kind"] != "bucket" for thing in document["kept"]):
+        steps.append((typed("down"), "removes the machines"))
+    return steps
+
+
+def after_fetch(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """An open run goes on; a closed one may leave machines."""
+    if document["open"]:
+        return [(typed("logs", "--follow"), "shows how it goes on: the run is still open")]
+    return [(typed("status"), "shows what still stands")]

@@ -1,0 +1,44 @@
+"""Asking a person before something that hurts: on a terminal a question, elsewhere a refusal, with --yes neither."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tpuops.errors import Busy
+from tpuops.tasks.task import Invocation
+
+if TYPE_CHECKING:
+    from tpuops.lifecycle.consent import Agree
+
+YES = "agree beforehand to whatever would be asked"
+_LINE_BYTES = 4096
+
+
+def agreeing(asked: Invocation, *, yes: bool) -> Agree:
+    """How this command's person agrees; `yes`: they did on the command line."""
+
+    async def agree(question: str) -> None:
+        if yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Busy(f"nobody is there to agree: {question}", hint="--yes agrees beforehand; nothing was touched")
+        asked.say(f"{question} [y/N]")
+        if (await _line(sys.stdin.fileno())).strip().lower() not in {"y", "yes"}:
+            raise Busy("not agreed; nothing was touched")
+
+    return agree
+
+
+async def _line(descriptor: int) -> str:
+    """One line of a terminal, in the event loop itself: a thread that waits for it would outlive Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, _LINE_BYTES).decode(errors="replace")
