@@ -44,8 +44,8 @@ async def rehearse(asked: Rehearsal) -> dict[str, Any]:
     Raises:
         EnvironmentFileError: a fault of the script never fired (the document's run is over and torn down by then).
     """
-    trainable(asked.environment)
     environment = asked.environment.on_embedded_cloud()
+    trainable(environment)
     async with _stage(asked.folder, _script(environment, asked)) as stage:
         opening = Opening(environment, stage, asked.folder / "spool", asked.listeners, asked.show, verb="rehearse")
         async with open_site(opening) as (site, source):

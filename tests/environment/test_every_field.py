@@ -6,8 +6,8 @@ import asyncio
 import copy
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,9 +15,10 @@ from tpuops import embedded
 from tpuops.desired import desired
 from tpuops.diagnosis import decide
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
-from tpuops.environment import Environment, find, grants, load, owner_of, rules
+from tpuops.environment import Environment, find, grants, load, owner_of, rules, secrets
 from tpuops.environment.complaints import sections
 from tpuops.environment.document import parse
+from tpuops.errors import AccessError
 from tpuops.lifecycle import finish, run
 from tpuops.stages.record import RunRecord
 from tpuops.stages.run import spec_of
@@ -60,6 +61,8 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("train", "setup"): (),
     ("train", "command"): ("python3", "other.py"),
     ("train", "env"): {"DIGITS_STEPS": "10"},
+    ("train", "secrets", "WANDB_API_KEY", "env"): "ANOTHER_KEY",
+    ("train", "secrets", "HF_TOKEN", "file"): "another-token",
     ("train", "outputs"): ("results",),
     ("train", "progress"): "epoch=([0-9]+)",
     ("recovery", "budgets", "process_killed"): 0,
@@ -80,17 +83,22 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
 def leaves() -> set[tuple[str, ...]]:
     """Every field that is no section."""
     known = sections()
-    return {(*path, key) for path, keys in known.items() for key in keys if (*path, key) not in known}
+    found = {(*path, key) for path, keys in known.items() for key in keys}
+    found -= {path[:-1] if path[-1:] == ("*",) else path for path in known}
+    named = {"env": "WANDB_API_KEY", "file": "HF_TOKEN"}
+    return {tuple(named[path[-1]] if part == "*" else part for part in path) for path in found}
 
 
 def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Everything that is made of a file's values, as texts."""
     environment = Environment.model_validate(values, context={"path": EXAMPLE})
     wanted = desired(environment, owner=owner_of(environment, {"TPUOPS_OWNER": "ann"}), public_key="k x", now=NOW)
+    open_train = environment.train.model_copy(update={"secrets": {}})
     made = {
         "desired": wanted,
         "price": hourly(wanted),
-        "spec": spec_of(environment, RECORD, wanted.bucket.name),
+        "spec": spec_of(environment.model_copy(update={"train": open_train}), RECORD, wanted.bucket.name),
+        "secrets": _secrets(environment),
         "source": environment.source_folder,
         "progress": environment.train.progress,
         "decisions": _decisions(environment),
@@ -106,6 +114,15 @@ def _refused(values: dict[str, Any]) -> list[str]:
     """What the rules say once the TPU is a spot one, which the example's grant does not cover."""
     draft = rules.Draft(values, frozenset(), EXAMPLE)
     return [found.message for found in rules.findings(draft, (*rules.RULES, *grants.RULES))]
+
+
+def _secrets(environment: Environment) -> list[str]:
+    """What is said where nothing that the file refers to is there."""
+    if environment.cloud == "local":
+        return sorted(secrets.resolve(environment, {}))
+    with pytest.raises(AccessError) as refused:
+        secrets.resolve(environment, {})
+    return list(refused.value.evidence)
 
 
 def _decisions(environment: Environment) -> list[str]:
@@ -128,8 +145,7 @@ def _teardown(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list
         said.append(delete)
         return finish.Torn((), (), ())
 
-    silent = SimpleNamespace(record=lambda *_, **__: None)
-    site: Any = SimpleNamespace(environment=environment, journal=silent, meter=SimpleNamespace(usd=lambda: None))
+    site: Any = Mock(environment=environment)
     for room in (finish, run):
         monkeypatch.setattr(room, "end_machines", end_machines)
     for code in (0, 10):

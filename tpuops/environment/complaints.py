@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -28,18 +28,19 @@ def finding(error: ErrorDetails) -> Finding:
 
 
 def sections(model: type[BaseModel] = Environment, path: Path = ()) -> dict[Path, tuple[str, ...]]:
-    """Every section's path with the keys that may stand in it."""
+    """Every section's path with the keys that may stand in it; `*` stands for names of the user's own."""
     found: dict[Path, tuple[str, ...]] = {path: tuple(model.model_fields)}
     for name, field in model.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
-                found |= sections(kind, (*path, name))
+                found |= sections(kind, (*path, name, *(["*"] if get_origin(field.annotation) is Mapping else [])))
     return found
 
 
-def _section_of(path: Path) -> Path:
-    """The section of a place; the entries of a list are all of one kind."""
-    return tuple(part for part in path if isinstance(part, str))
+def _keys_of(path: Path) -> tuple[str, ...]:
+    """The keys of the section at a place; the entries of a list are all of one kind."""
+    named, known = tuple(part for part in path if isinstance(part, str)), sections()
+    return known.get(named) or known.get((*named[:-1], "*"), ())
 
 
 def _unknown(path: Path, error: ErrorDetails) -> tuple[str, str]:
@@ -49,7 +50,7 @@ def _unknown(path: Path, error: ErrorDetails) -> tuple[str, str]:
     if key == "<<":
         return "merge keys are not read", "write the values out"
     known = sections()
-    here = known.get(_section_of(path[:-1]), ())
+    here = _keys_of(path[:-1])
     elsewhere = [dotted((*section, key)) for section, keys in known.items() if key in keys]
     hint = did_you_mean(key, here) or (
         f"did you mean {elsewhere[0]}?" if elsewhere else f"known keys: {', '.join(here)}"
@@ -77,7 +78,7 @@ def _list(_: Path, error: ErrorDetails) -> tuple[str, str]:
 
 
 def _section(path: Path, error: ErrorDetails) -> tuple[str, str]:
-    keys = ", ".join(sections().get(_section_of(path), ()))
+    keys = ", ".join(_keys_of(path))
     hint = f"its keys: {keys}" if keys else "write `name: value` lines below it"
     if error["input"] is None:
         return "is empty", f"remove the line, or write its keys below it ({keys})" if keys else hint

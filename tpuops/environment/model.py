@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from tpuops.environment import grants
 from tpuops.environment.problems import Lines, Wrong
@@ -29,6 +29,7 @@ from tpuops.environment.values import (
     Pattern,
     Project,
     ResourceName,
+    SecretFile,
     ServiceAccount,
     SourceFolder,
     UserName,
@@ -107,6 +108,19 @@ class Ssh(_Section):
     reach: Literal["external", "internal"] = "external"
 
 
+class Secret(_Section):
+    """Where a secret is: an environment variable of whoever runs the command, or a file on that machine."""
+
+    env: EnvName | None = None
+    file: SecretFile | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise Wrong("must say one place", "write {env: NAME} or {file: path}")
+        return self
+
+
 class Train(_Section):
     """What runs on the workers. `progress` is an RE2 pattern whose one group is the step."""
 
@@ -114,6 +128,7 @@ class Train(_Section):
     command: Command
     setup: tuple[Command, ...] = ()
     env: Mapping[EnvName, Argument] = Field(default_factory=dict)
+    secrets: Mapping[EnvName, Secret] = Field(default_factory=dict)
     outputs: tuple[OutputFolder, ...] = ()
     progress: Pattern | None = None
 

@@ -162,6 +162,32 @@ def outputs_apart(draft: Draft) -> Iterator[Finding]:
                 )
 
 
+def secrets_kept_apart(draft: Draft) -> Iterator[Finding]:
+    """No secret is also given openly, and none lies in the folder that is sent to the machines."""
+    train, source = draft.values.get("train"), draft.text(_SOURCE)
+    listed = train.get("secrets") if isinstance(train, Mapping) else None
+    if not isinstance(train, Mapping) or not isinstance(listed, Mapping):
+        return
+    openly = train.get("env")
+    for name, secret in listed.items():
+        here = ("train", "secrets", name)
+        if isinstance(openly, Mapping) and name in openly:
+            yield Finding(here, "is given openly too", "keep one of them", against=("train", "env", name))
+        file = secret.get("file") if isinstance(secret, Mapping) else None
+        if (
+            isinstance(file, str)
+            and source is not None
+            and _inside(draft.file, file, source_folder(draft.file, source))
+        ):
+            message = f"{file} lies in the source, which is copied to the machines"
+            yield Finding((*here, "file"), message, "move it out of that folder", against=_SOURCE)
+
+
+def _inside(base: pathlib.Path, file: str, folder: pathlib.Path) -> bool:
+    path = pathlib.Path(file)
+    return (base.parent / (path.expanduser() if file.startswith("~/") else path)).resolve().is_relative_to(folder)
+
+
 def disks_of_several_workers(draft: Draft) -> Iterator[Finding]:
     """Only one worker can write to a disk (google-cloud.md 2.8)."""
     tpu, known = draft.values.get("tpu"), draft.accelerator
@@ -189,6 +215,7 @@ RULES: tuple[Rule, ...] = (
     runtime_of_hosts,
     source_exists,
     outputs_apart,
+    secrets_kept_apart,
     disks_of_several_workers,
     subnetwork_of_a_network,
 )

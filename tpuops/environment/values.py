@@ -148,6 +148,12 @@ def _output(value: str) -> str:
     return value
 
 
+def _secret_file(value: str) -> str:
+    if value.startswith("gs://"):
+        raise Wrong("a secret in a bucket is open to all who may read there", "give a file of this machine")
+    return _plain(value)
+
+
 def _plain(value: str) -> str:
     if not value or _CONTROL.search(value):
         raise Wrong("must be a text without control characters, and not empty")
@@ -198,6 +204,7 @@ LabelValue = Annotated[str, AfterValidator(_label_value)]
 ResourceName = Annotated[str, AfterValidator(_resource_name)]
 UserName = Annotated[str, AfterValidator(_user)]
 SourceFolder = Annotated[str, AfterValidator(_source)]
+SecretFile = Annotated[str, AfterValidator(_secret_file)]
 OutputFolder = Annotated[str, AfterValidator(_output)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 Pattern = Annotated[str, AfterValidator(_progress)]

@@ -166,4 +166,5 @@ def _plain(spec: RunSpec) -> dict[str, Any]:
         "env": dict(spec.env),
         "outputs": spec.outputs,
         "rehearsal": dict(spec.rehearsal),
+        "secrets": dict(spec.secrets),
     }

@@ -29,7 +29,8 @@ class RunSpec:
     """What a machine is to run. `run_id` names the run over all its attempts, `attempt` counts from 1.
 
     `command` and `setup` are argv tuples; `env` is added to the login environment; `rehearsal` holds what differs
-    where the machine says `TPUOPS_REHEARSAL=1` (keys: command, env, devices).
+    where the machine says `TPUOPS_REHEARSAL=1` (keys: command, env, devices). `secrets` reach the environment of the
+    training process alone, not that of the setup, and no file that lasts.
     """
 
     run_id: str
@@ -39,6 +40,7 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     rehearsal: Mapping[str, object] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

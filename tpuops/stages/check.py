@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuops.environment import Environment, Finding, refused
+from tpuops.environment import Environment, Finding, refused, secrets
 from tpuops.facts import catalogue
 
 ACCELERATOR = ("tpu", "accelerator")
 
 
 def trainable(environment: Environment) -> None:
-    """Raises `EnvironmentFileError` where `train` and `run` cannot do yet what the file asks for. Calls nothing."""
+    """Calls nothing.
+
+    Raises:
+        EnvironmentFileError: `train` and `run` cannot do yet what the file asks for.
+        AccessError: a secret cannot be read.
+    """
     found = list(_workers(environment))
     if found:
         raise refused(environment, found)
+    secrets.resolve(environment)
 
 
 def _workers(environment: Environment) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tpuops.environment import Environment
+from tpuops.environment import Environment, secrets
 from tpuops.errors import Busy
 from tpuops.remote.port import Agent, AgentStatus, RunSpec
 from tpuops.stages.record import RUNNING, RunRecord
@@ -72,7 +72,7 @@ def _living(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
 
 
 def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec:
-    """What the machine is told to run for this attempt."""
+    """What the machine is told to run for this attempt. Raises `AccessError` where a secret cannot be read."""
     train = environment.train
     checkpoints = f"gs://{bucket}/{prefix(record.run_id)}checkpoints"
     return RunSpec(
@@ -83,6 +83,7 @@ def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec
         env={**train.env, "TPUOPS_CHECKPOINTS": checkpoints},
         outputs=tuple(train.outputs),
         rehearsal=environment.rehearsal.model_dump(exclude_none=True),
+        secrets=secrets.resolve(environment),
     )
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import devices
+import hidden
 import places
 import processes
 import setup
@@ -35,14 +36,19 @@ def start(spec):
             return now
         folder = places.attempt_folder(spec["run_id"], spec["attempt"])
         if not os.path.exists(os.path.join(folder, "pid.json")):
+            secrets = spec.pop("secrets")
             _prepare(spec, folder, now.get("run_id", ""))
-            _launch(spec, folder)
+            hidden.put(spec["run_id"], spec["attempt"], secrets)
+            try:
+                _launch(spec, folder)
+            finally:
+                hidden.clear()
         return state.of_attempt(spec["run_id"], spec["attempt"])
 
 
 def _checked(spec):
     """The spec with what is missing filled in, and with the rehearsal's part where this is a rehearsal's machine."""
-    spec = {"setup": [], "env": {}, "outputs": [], "rehearsal": {}, **spec}
+    spec = {"setup": [], "env": {}, "outputs": [], "rehearsal": {}, "secrets": {}, **spec}
     places.attempt_folder(spec["run_id"], spec["attempt"])
     if os.environ.get("TPUOPS_REHEARSAL") == "1":
         differs = spec["rehearsal"]
@@ -158,6 +164,7 @@ def stop(grace_s):
         run_id, attempt = places.current_run()
         if run_id:
             _end(run_id, attempt, float(grace_s))
+        hidden.clear()
         _close_window()
         return state.now()
 

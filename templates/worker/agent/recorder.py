@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+import hidden
 import places
 import processes
 
@@ -23,6 +24,7 @@ def record(run_id, attempt):
     launch = places.read_json(os.path.join(folder, "launch.json"))
     if launch is None:
         return  # another recorder was faster
+    launch["env"].update(hidden.read(run_id, attempt))
     log = os.open(os.path.join(folder, "train.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     _reserve(folder)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
