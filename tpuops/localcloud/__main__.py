@@ -1,4 +1,4 @@
-"""`python -m tpuops.localcloud serve|coverage`: the embedded cloud's command line. Starts one server, or prints."""
+"""`python -m tpuops.localcloud serve|coverage|key`: the embedded cloud's command line. Starts one server, or prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tpuops.localcloud import coverage
+from tpuops.localcloud import coverage, key_files
 from tpuops.localcloud.core.profile import PROFILES
 from tpuops.localcloud.core.script import BadScript
 from tpuops.localcloud.faults import read_script
@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command == "coverage":
         sys.stdout.write(coverage.table())
         return 0
+    if given.command == "key":
+        return _key(given.state, given.email)
     try:
         options = Options(
             state=given.state.resolve(),
@@ -44,6 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _key(state: Path, email: str) -> int:
+    try:
+        sys.stdout.write(key_files.key_file(state, email))
+    except (OSError, ValueError) as problem:
+        return _refuse(f"no embedded cloud serves {state}: {problem}")
+    return 0
+
+
 def _refuse(text: str) -> int:
     sys.stderr.write(f"{text}\n")
     return REFUSED
@@ -53,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tpuops.localcloud")
     commands = parser.add_subparsers(required=True, dest="command")
     commands.add_parser("coverage", help="print the methods that are served, as Markdown")
+    key = commands.add_parser("key", help="print a service account's key file, good at the cloud that serves --state")
+    key.add_argument("--state", type=Path, required=True, help="the running cloud's folder")
+    key.add_argument("--email", required=True, help="whose key: NAME@PROJECT.iam.gserviceaccount.com")
     serving = commands.add_parser("serve", help="serve until SIGTERM")
     serving.add_argument("--state", type=Path, required=True, help="folder that holds everything; made where missing")
     serving.add_argument("--faults", type=Path, help="fault script, YAML or JSON")

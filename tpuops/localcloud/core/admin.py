@@ -54,4 +54,5 @@ def reset(call: Call) -> Answer:
     machines.remove(call.scene, [key for key, _ in call.world.items("machine")])
     call.world.clear(but=("cloud",))
     call.world.drop("cloud", "progress")
+    call.world.drop("cloud", "access")
     return {}

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from tpuops.localcloud.core import machines, script, strikes
-from tpuops.localcloud.core.draw import Draw
+from tpuops.localcloud.core.draw import Draw, project_number
 from tpuops.localcloud.core.events import Booted, Crashed, Event, LogLine, Notice
+from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.profile import INSTANT, Profile
 from tpuops.localcloud.core.refusals import Refusal, error_reply, refuse, scripted
 from tpuops.localcloud.core.routes import Route, service_of
@@ -64,6 +65,10 @@ class Core:
             self._log(scene, request, None, "", reply)
             return reply, scene.events
         route, params = found
+        if params.get("project", "").isdigit():
+            params["project"] = _named(self.world, params["project"])
+        elif "project" in params:
+            _remember(self.world, params["project"])
         reply = self._answer(Call(scene, request, route.method, params), route)
         return linked(reply, request.base), scene.events
 
@@ -116,7 +121,11 @@ class Core:
                 ACTIONS[timer["action"]](scene, timer)
         scene.now = now
         for key, fault in script.timed(self.world, now):
-            _strike(scene, key, fault, "")
+            if "access" in fault["do"]:
+                access.change(self.world, fault["do"]["access"])
+                script.fire(self.world, key, now)
+            else:
+                _strike(scene, key, fault, "")
 
     def _answer(self, call: Call, route: Route) -> Reply:
         if route.service == "cloud":
@@ -126,6 +135,8 @@ class Core:
             return self._finished(call, route, resource, self._run(call, route))
         hit = script.at_call(self.world, route.method, resource)
         deed: Mapping[str, Any] = hit[1]["do"] if hit else {}
+        if "access" in deed:
+            access.change(self.world, deed["access"])
         call.unreachable = tuple(deed.get("unreachable", ()))
         call.queue_s = float(deed.get("queue_s", 0.0))
         if "fail_operation" in deed:
@@ -152,6 +163,7 @@ class Core:
 
     def _run(self, call: Call, route: Route) -> Reply:
         try:
+            access.check(call, mutating=route.mutating)
             answer = route.function(call)
         except Refusal as refusal:
             return error_reply(route.service, refusal)
@@ -195,6 +207,17 @@ def _resource(call: Call) -> str:
     parts = [value for name, value in call.params.items() if name != "upload"]
     brought = call.query.get("nodeId") or call.query.get("name") or ""
     return "/".join([*parts, brought] if brought else parts)
+
+
+def _named(world: World, number: str) -> str:
+    """The id of a project that was named by its number, where a call named it by its id before."""
+    return str((world.get("cloud", "projects") or {}).get(number, number))
+
+
+def _remember(world: World, project: str) -> None:
+    known = world.get("cloud", "projects") or {}
+    if project not in known.values():
+        world.put("cloud", "projects", {**known, project_number(project): project})
 
 
 def _strike(scene: Scene, key: str, fault: Document, name: str) -> None:

@@ -145,11 +145,42 @@ TABLE: Mapping[str, Wording] = {
         400, "", "invalid", 'Provided {kind} hash "{given}" doesn\'t match calculated {kind} hash "{found}".'
     ),
     "storage.no-upload": Wording(404, "", "notFound", "The upload session does not exist."),
+    # Access, before any service (google-cloud.md 5.7, 5.8)
+    "access.none": Wording(
+        401,
+        "UNAUTHENTICATED",
+        "required",
+        "Request is missing required authentication credential. Expected OAuth 2 access token, login cookie or other"
+        " valid authentication credential.",
+    ),
+    "access.expired": Wording(401, "UNAUTHENTICATED", "authError", "Request had invalid authentication credentials."),
+    "access.scope": Wording(  # recorded
+        403, "PERMISSION_DENIED", "insufficientPermissions", "Request had insufficient authentication scopes."
+    ),
+    "access.iam": Wording(
+        403, "PERMISSION_DENIED", "forbidden", "Permission '{permission}' denied on '{resource}' for {email}"
+    ),
+    "access.project": Wording(  # recorded
+        403, "PERMISSION_DENIED", "forbidden", "Permission denied on resource project {project}."
+    ),
+    "access.disabled": Wording(  # recorded
+        403,
+        "PERMISSION_DENIED",
+        "accessNotConfigured",
+        "{title} has not been used in project {number} before or it is disabled. Enable it by visiting"
+        " https://console.developers.google.com/apis/api/{service}/overview?project={number} then retry. If you enabled"
+        " this API recently, wait a few minutes for the action to propagate to our systems and retry.",
+    ),
+    "access.no-service": Wording(
+        403, "PERMISSION_DENIED", "forbidden", "Not found or permission denied for {service}."
+    ),
+    "access.etag": Wording(409, "ABORTED", "conflict", "There were concurrent policy changes. Please retry."),
     # Any service
     "no-method": Wording(404, "NOT_FOUND", "notFound", "Method not found: {verb} {path}"),
     "bad-json": Wording(400, "INVALID_ARGUMENT", "parseError", "Invalid JSON payload received. {problem}"),
     # Identity (OAuth)
     "oauth.grant": Wording(400, "unsupported_grant_type", "", "Invalid grant_type: {grant}"),
+    "oauth.signature": Wording(400, "invalid_grant", "", "Invalid JWT Signature."),
     "oauth.token": Wording(400, "invalid_token", "", "Invalid Value"),
 }
 
@@ -193,7 +224,7 @@ def error_reply(service: str, refusal: Refusal) -> Reply:
         return Reply(304, dict(refusal.headers))
     if service == "identity":
         return json_reply({"error": refusal.status, "error_description": refusal.message}, refusal.http)
-    shape = _one_platform if service == "tpu" else _legacy
+    shape = _legacy if service in {"compute", "storage", "cloud", "metadata"} else _one_platform
     return json_reply({"error": shape(refusal)}, refusal.http, refusal.headers)
 
 

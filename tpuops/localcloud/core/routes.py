@@ -20,6 +20,9 @@ _SERVICES = {
     "token": "identity",
     "tokeninfo": "identity",
     "m": "metadata",
+    "serviceusage": "serviceusage",
+    "resourcemanager": "resourcemanager",
+    "oslogin": "oslogin",
     "_cloud": "cloud",
 }
 
@@ -42,7 +45,9 @@ class Route:
     @property
     def mutating(self) -> bool:
         """Whether a call may change a resource; reading by POST is still reading."""
-        reading = self.method.endswith((".get", ".list", ".wait", ".getGuestAttributes", ".aggregatedList"))
+        reading = self.method.endswith(
+            (".get", ".list", ".wait", ".getGuestAttributes", ".aggregatedList", "getIamPolicy", "testIamPermissions")
+        )
         return self.verb != "GET" and not reading and self.service not in {"identity", "metadata", "cloud"}
 
 

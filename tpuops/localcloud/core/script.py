@@ -14,6 +14,7 @@ and for what strikes machines `machine`: a pattern on the machine's id or its no
     kill: train.py      device_fault: {message}      ssh_drop: {for_s}      ssh_delay: {delay_s}
     preempt: true, or {notice_s: 5}: the machine's metadata says so first
     maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good)
+    access: {enforce: true, ...} (identity/access.py; with `method`, that call is already under the new rules)
 
 This module says which fault is due. What one does is carried out in core.py (calls) and strikes.py (machines). The
 state lives in the world, so that a restart fires nothing twice.
@@ -33,6 +34,7 @@ TRIGGERS = frozenset({"method", "step", "after_s"})
 CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
 CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s", "queue_s", "unreachable"})
 MACHINE_DEEDS = frozenset({"kill", "device_fault", "ssh_drop", "ssh_delay", "preempt", "maintenance", "unhealthy"})
+CLOUD_DEEDS = frozenset({"access"})
 DEFAULT_PROGRESS = {"file": "**/train.log", "pattern": r"step=(\d+)"}
 
 
@@ -155,8 +157,10 @@ def _problem(fault: Any) -> str:
         return f"`on` knows no {sorted(set(on) - CONDITIONS)}"
     if len(TRIGGERS & set(on)) != 1:
         return f"`on` has exactly one of {sorted(TRIGGERS)}"
-    if len(deed) != 1 or not set(deed) <= CALL_DEEDS | MACHINE_DEEDS:
-        return f"`do` has exactly one of {sorted(CALL_DEEDS | MACHINE_DEEDS)}"
+    if len(deed) != 1 or not set(deed) <= CALL_DEEDS | MACHINE_DEEDS | CLOUD_DEEDS:
+        return f"`do` has exactly one of {sorted(CALL_DEEDS | MACHINE_DEEDS | CLOUD_DEEDS)}"
+    if set(deed) <= CLOUD_DEEDS and "step" in on:
+        return f"`{next(iter(deed))}` strikes no machine: `on` needs `method` or `after_s`"
     if set(deed) <= CALL_DEEDS and "method" not in on:
         return f"`{next(iter(deed))}` happens to a call: `on` needs `method`"
     return ""

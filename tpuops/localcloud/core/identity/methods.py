@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 from tpuops.localcloud.core import admin
-from tpuops.localcloud.core.identity import metadata, tokens
+from tpuops.localcloud.core.identity import access, metadata, oslogin, projects, services, signatures, tokens
 from tpuops.localcloud.core.routes import Route
 
 _METADATA = "/m/{machine}/computeMetadata/v1"
+_SERVICE = "/serviceusage/v1/projects/{project}/services/{api}"
+_PROJECT = "/resourcemanager/v1/projects/{project}"
 METHODS = (
-    Route("POST", "/token", "identity.token", tokens.token, "assertions are read, not verified"),
+    Route("GET", "/serviceusage/v1/projects/{project}/services", "serviceusage.services.list", services.listing),
+    Route("GET", _SERVICE, "serviceusage.services.get", services.get),
+    Route("POST", f"{_SERVICE}:enable", "serviceusage.services.enable", services.enable, "for all projects at once"),
+    Route("POST", f"{_SERVICE}:disable", "serviceusage.services.disable", services.disable, "for all projects at once"),
+    Route(
+        "POST",
+        "/serviceusage/v1/projects/{project}/services:batchEnable",
+        "serviceusage.services.batchEnable",
+        services.batch_enable,
+    ),
+    Route("GET", "/serviceusage/v1/operations/{operation}", "serviceusage.operations.get", services.operation),
+    Route("GET", _PROJECT, "resourcemanager.projects.get", projects.get, "any project exists"),
+    Route("POST", f"{_PROJECT}:getIamPolicy", "resourcemanager.projects.getIamPolicy", projects.get_policy),
+    Route("POST", f"{_PROJECT}:setIamPolicy", "resourcemanager.projects.setIamPolicy", projects.set_policy),
+    Route(
+        "POST",
+        f"{_PROJECT}:testIamPermissions",
+        "resourcemanager.projects.testIamPermissions",
+        projects.test_permissions,
+    ),
+    Route("GET", "/oslogin/v1/users/{user}/loginProfile", "oslogin.users.getLoginProfile", oslogin.profile),
+    Route(
+        "POST",
+        "/oslogin/v1/users/{user}:importSshPublicKey",
+        "oslogin.users.importSshPublicKey",
+        oslogin.import_key,
+        "a machine does not ask OS Login who may enter",
+    ),
+    Route("POST", "/token", "identity.token", tokens.token, "an account without a registered key is believed"),
     Route("GET", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
     Route("POST", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
     Route("GET", "/m/{machine}", "metadata.ping", metadata.ping),
@@ -20,5 +50,8 @@ METHODS = (
     Route("GET", "/_cloud/requests", "cloud.requests", admin.requests),
     Route("GET", "/_cloud/faults", "cloud.faults", admin.faults),
     Route("POST", "/_cloud/faults", "cloud.addFaults", admin.add_faults),
+    Route("GET", "/_cloud/access", "cloud.access", access.show),
+    Route("POST", "/_cloud/access", "cloud.setAccess", access.put),
+    Route("POST", "/_cloud/keys", "cloud.registerKey", signatures.register),
     Route("POST", "/_cloud/reset", "cloud.reset", admin.reset),
 )
