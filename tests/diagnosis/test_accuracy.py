@@ -77,8 +77,8 @@ def test_the_further_excerpts_are_many_and_from_other_threads():
 
 
 def test_first_sight_is_recorded_as_it_was():
-    """What the signatures said before they had seen the excerpts: 80 % and 79 % of the classes."""
-    for rows, least in ((FURTHER, 0.80), (SECOND, 0.79)):
+    """What the signatures said before they had seen the excerpts: 80 % and 81 % of the classes."""
+    for rows, least in ((FURTHER, 0.80), (SECOND, 0.80)):
         right = sum(row["first_sight"]["class"] == row["class"] for row in rows)
         assert least <= right / len(rows) < least + 0.02
 
@@ -116,3 +116,16 @@ def test_all_harmless_lines_together_are_no_failure():
 def test_a_message_alone_names_its_class(wanted, message):
     text = message.replace("\\n", "\n").replace("\\t", "\t")
     assert judged(text.encode() + b"\n").failure_class == wanted
+
+
+@pytest.mark.parametrize(
+    ("cause", "wanted"),
+    [
+        (b"Killed", "host_oom"),
+        (b"step died: No space left on device", "disk_full"),
+        (b"UNAVAILABLE: Socket closed", "grpc_unavailable"),
+    ],
+)
+def test_a_harmless_message_does_not_swallow_the_cause_that_follows_it(cause, wanted):
+    closed = [line for line in HARMLESS if not line.endswith(b":")]
+    assert [line for line in closed if judged(line + b"\n" + cause + b"\n").failure_class != wanted] == []

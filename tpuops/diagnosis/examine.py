@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from tpuops.diagnosis.classes import HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine
-from tpuops.diagnosis.judge import NAMES_A_CAUSE, Judgement, judge, weight
+from tpuops.diagnosis.judge import NAMES_A_CAUSE, Judgement, is_harmless, judge, weight
+from tpuops.diagnosis.messages import begins
 from tpuops.diagnosis.scan import Log, scanned
 
 _NARROWEST, _WIDEST = 60, 400
+_PROVES_WRAPPING = 2
 _LOOKED_AT = 16 << 10
 """Bytes at the end of a log that are put together again."""
 _LONGEST_WORD = 40
@@ -24,10 +26,11 @@ _LONGEST_WORD = 40
 
 @dataclass(frozen=True, slots=True)
 class Rejoined:
-    """The end of a log put together again, with the number in the file of each of its lines."""
+    """The end of a log put together again, with the number in the file of each line, and how many were joined."""
 
     text: bytes
     numbers: tuple[int, ...]
+    joints: int
 
 
 def examine(chunks: Iterable[bytes], engine: Engine, *, failed: bool = False) -> Judgement:
@@ -38,16 +41,20 @@ def examine(chunks: Iterable[bytes], engine: Engine, *, failed: bool = False) ->
         return first
     for joined in rejoined(log):
         second = judge(scanned(engine, [joined.text], stepping=log.progressed), engine, failed=failed)
-        if _says_more(second, first):
+        if _says_more(second, first, joined):
             number = joined.numbers[min(second.line_number, len(joined.numbers)) - 1]
             return replace(second, line_number=number, why=f"{second.why}; its lines were wrapped by a terminal")
     return first
 
 
-def _says_more(second: Judgement, first: Judgement) -> bool:
+def _says_more(second: Judgement, first: Judgement, joined: Rejoined) -> bool:
+    """A weightier message, or proof that the first was part of a harmless one; one long line proves no wrapping."""
     if weight(second) < weight(first):
         return True
-    return first.failure_class == UNKNOWN and second.failure_class == HEALTHY
+    if second.failure_class != HEALTHY or joined.joints < _PROVES_WRAPPING:
+        return False
+    explained = first.winner is not None and is_harmless(second, first.winner.hit.signature)
+    return explained or first.failure_class == UNKNOWN
 
 
 def rejoined(log: Log) -> Iterator[Rejoined]:
@@ -69,12 +76,12 @@ def _width(line: bytes) -> int:
 def _joined(lines: list[bytes], first_number: int, *, at_least: int, glue: bytes) -> Rejoined:
     parts: list[list[bytes]] = []
     numbers = []
-    goes_on = False
+    was_cut = False
     for number, line in enumerate(lines, first_number):
-        if goes_on:
+        if was_cut and not begins(line):
             parts[-1].append(line)
         else:
             parts.append([line])
             numbers.append(number)
-        goes_on = _width(line) >= at_least
-    return Rejoined(b"\n".join(glue.join(each) for each in parts), tuple(numbers))
+        was_cut = _width(line) >= at_least
+    return Rejoined(b"\n".join(glue.join(each) for each in parts), tuple(numbers), len(lines) - len(parts))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine
-from tpuops.diagnosis.lines import bare
+from tpuops.diagnosis.messages import are_shipped, goes_on, message_around
 from tpuops.diagnosis.scan import Hit, Log
-from tpuops.diagnosis.signatures import Case, Role
+from tpuops.diagnosis.signatures import Case, Role, Signature
 from tpuops.diagnosis.verdict import Action
 
 _RANK = {
@@ -37,18 +37,11 @@ _ALARM = re.compile(
     rb"|\b(?:ABORTED|UNAVAILABLE|INTERNAL|UNKNOWN|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION): ",
     re.MULTILINE,
 )
-_RECORD = re.compile(
-    rb"[ \t]*(?:[IWEFD]?\d{4}[ -]|\[?\d{4}[-/]\d\d[-/]\d\d|[IWEFD] |(?:INFO|WARNING|ERROR|DEBUG|CRITICAL|FATAL)\b"
-    rb"|\w+Error\b|Traceback|Exception in)"
-)
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
 _ECHO_OF = "echo of "
-_LINE_END = re.compile(rb"[\n\x0b]")
+HARMLESS = "part of a message that is known to be harmless"
 NAMES_A_CAUSE = _RANK[Role.CAUSE]
 WEIGHTLESS = 9
-_BEYOND = 160
-_RECORD_REACH = 12
-"""Lines a message may be wrapped over and still be known by its first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +90,12 @@ def weight(judgement: Judgement) -> int:
     return judgement.winner.rank if judgement.winner is not None else WEIGHTLESS
 
 
+def is_harmless(judgement: Judgement, signature: Signature) -> bool:
+    """Whether a signature fired there, and only in messages that are known to be harmless."""
+    own = [each for each in judgement.findings if each.hit.signature is signature]
+    return bool(own) and all(each.dropped == HARMLESS for each in own)
+
+
 def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
     """The verdict on one log by its text alone. `failed`: the process is known to have ended with a code other than 0,
     so that progress after a message (buffered output, flushed at exit) does not clear it."""
@@ -112,7 +111,7 @@ def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
 
 
 def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, ...]:
-    benign = [hit for hit in hits if engine.benign.search(_record(hit))]
+    benign = [hit for hit in hits if engine.benign.search(message_around(hit.before, hit.line, hit.after))]
     left = [hit for hit in hits if not any(hit is each for each in benign)]
     fired = {hit.signature.id for hit in left} | log.context | {hit.signature.id for hit in log.withdrawn}
     seen = Counter[str]()
@@ -121,27 +120,8 @@ def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, .
     resolved = [_resolved(hit, fired, seen[hit.signature.id]) for hit in left]
     return (
         *(_explained_away(each, resolved) for each in resolved),
-        *(_finding(hit, dropped="a line that is known to be harmless") for hit in benign),
+        *(_finding(hit, dropped=HARMLESS) for hit in benign),
     )
-
-
-def _record(hit: Hit) -> bytes:
-    """The message a hit is part of: from its first line (a few lines back at most) to a little beyond the hit's own."""
-    before = _LINE_END.split(hit.before.rstrip(b"\n\x0b"))[-_RECORD_REACH:]
-    shipped = all(bare(line) != line for line in before if line.strip())
-    beyond = hit.after[1:_BEYOND]
-    lines = [hit.line if _begins(beyond, shipped) else hit.line + b"\n" + beyond]
-    if not _begins(hit.line, shipped):
-        for line in reversed(before):
-            lines.append(line)
-            if _begins(line, shipped):
-                return b"\n".join(reversed(lines))
-    return lines[0]
-
-
-def _begins(line: bytes, shipped: bool) -> bool:
-    """Whether a line begins a message; `shipped`: every line has a prefix, which therefore means nothing."""
-    return bool(_RECORD.match(bare(line))) or (not shipped and bool(_RECORD.match(line)))
 
 
 def _finding(hit: Hit, dropped: str = "") -> Finding:
@@ -253,9 +233,11 @@ def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
     lines = log.tail.split(b"\n")
     last = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1)
+    shipped = are_shipped(lines[last + 1 :])
     harmless = last >= 0 and bool(engine.benign.search(lines[last]))
     for at in range(last + 1, len(lines)):
-        harmless = bool(engine.benign.search(lines[at])) or (harmless and not _RECORD.match(bare(lines[at])))
+        belongs = harmless and goes_on(lines[at], lines[at - 1], shipped=shipped)
+        harmless = belongs or bool(engine.benign.search(lines[at]))
         if not harmless and _ALARM.search(lines[at]):
             return log.tail_line + at, lines[at]
     return None
