@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,12 +193,13 @@ class Stage:
     async def _intrude(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
         self.net.deliver(Request("DELETE", f"{INSTANCES}/{VM}"))
-        while self._vm() is not None or self._vm_is_being_deleted():
-            await asyncio.sleep(0.05)
-        if self.net.deliver(_json("POST", INSTANCES, _instance(VM, {}))).status != 200:
+        if not await _true_soon(lambda: self._vm() is None and not self._vm_is_being_deleted()):
             return  # the rightful owner was faster
-        while (self._vm() or {}).get("status") != "RUNNING":
-            await asyncio.sleep(0.05)
+        if self.net.deliver(_json("POST", INSTANCES, _instance(VM, {}))).status != 200:
+            return
+        running = await _true_soon(lambda: (self._vm() or {}).get("status") == "RUNNING")
+        if not running or _is_ours(self._vm()):
+            return  # a fault ended the stranger's creation late, and the rightful owner came next
         self.history.decoys[VM] = json.loads(json.dumps(self._vm()))
 
     def _vm_is_being_deleted(self) -> bool:
@@ -305,6 +307,15 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_frozen(each) for each in value)
     return {key: _frozen(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+async def _true_soon(claim: Callable[[], bool]) -> bool:
+    """Whether the claim comes true within three seconds."""
+    for _ in range(60):
+        if claim():
+            return True
+        await asyncio.sleep(0.05)
+    return False
 
 
 def _ours(world: World, kind: str) -> dict[str, Any]:
