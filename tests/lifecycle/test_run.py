@@ -107,5 +107,7 @@ def test_sigterm_ends_143_and_deletes_where_the_file_says_so(user: User, until: 
     first.send_signal(signal.SIGTERM)
     _, err = first.communicate(timeout=60)
     assert first.returncode == 143, err.decode()
+    uploads = [request["resource"] for request in user.requests() if request["method"] == "storage.objects.insert"]
+    assert any("/saved/logs/1/train.log" in name for name in uploads), uploads
     assert user.standing()["nodes"] == []
     assert user.standing()["instances"] == []

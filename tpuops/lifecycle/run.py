@@ -5,8 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, TpuopsError
-from tpuops.lifecycle.finish import LIMIT, STILL_BILLING, Report, close, end_machines, finish, torn_down, with_unsaved
+from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, StillBilling, TpuopsError
+from tpuops.lifecycle.finish import (
+    DONE,
+    LIMIT,
+    STILL_BILLING,
+    Report,
+    close,
+    end_machines,
+    finish,
+    torn_down,
+    with_unsaved,
+)
 from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
@@ -15,7 +25,7 @@ from tpuops.lifecycle.up import planned, provision
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
 from tpuops.stages.record import ENDED, RUNNING
-from tpuops.stages.teardown import kept_bucket, seen, standing, unknown
+from tpuops.stages.teardown import Left, kept_bucket, seen, standing, unknown
 from tpuops.stages.watch import AttemptEnd
 
 STOP_GRACE_S = 20.0
@@ -52,13 +62,13 @@ async def run(site: Site, source: Source) -> Report:
 
 async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool) -> Report:
     """The whole of it under the lease; an interruption is answered as the file says before it goes on upwards."""
+    story = await open_story(site, crew, source)
     try:
-        story = await open_story(site, crew, source)
         if story.record.state == ENDED:
             return await _closed(story, tear_down=tear_down)
         return await _provisioned(story, tear_down=tear_down)
     except asyncio.CancelledError:
-        await _interrupted(site, crew, tear_down=tear_down)
+        await _interrupted(story, tear_down=tear_down)
         raise
 
 
@@ -109,13 +119,19 @@ def _failure(error: TpuopsError) -> Report:
 
 async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Report:
     """Stop the training gracefully, save, tear down."""
-    report = Report(LIMIT, "limit", error.message, error.hint, summary(story))
-    agent = await reached(story)
-    if not isinstance(agent, AttemptEnd):
-        await agent.stop(STOP_GRACE_S)
-        report = with_unsaved(report, story, await saved(story, agent))
-        await agent.close()
+    report = await _stopped(story, Report(LIMIT, "limit", error.message, error.hint, summary(story)))
     return await close(story, report, tear_down=tear_down)
+
+
+async def _stopped(story: Story, report: Report) -> Report:
+    """Stop the training gracefully and save its results; the report with them, and with what could not be saved."""
+    agent = await reached(story)
+    if isinstance(agent, AttemptEnd):
+        return report
+    await agent.stop(STOP_GRACE_S)
+    report = with_unsaved(report, story, await saved(story, agent))
+    await agent.close()
+    return report
 
 
 async def _unwatched(story: Story, error: TpuopsError) -> Report:
@@ -129,17 +145,31 @@ async def _unwatched(story: Story, error: TpuopsError) -> Report:
     return replace(report, exit_code=STILL_BILLING if remains else report.exit_code)
 
 
-async def _interrupted(site: Site, crew: Crew, *, tear_down: bool) -> None:
-    """Do what the file says on interruption; what keeps running is said, with the way back."""
+async def _interrupted(story: Story, *, tear_down: bool) -> None:
+    """Do what the file says on interruption, results first; what keeps running is said, with the way back.
+
+    Raises:
+        StillBilling: something that should be gone is not, or its outputs are not saved.
+    """
+    site = story.site
     delete = tear_down and site.environment.teardown.interrupt == "delete"
-    torn = await end_machines(site, crew, delete=delete)
+    unsaved: tuple[Left, ...] = ()
+    if delete and story.node is not None and story.record.state == RUNNING:
+        unsaved = (await _stopped(story, Report(DONE, "interrupted"))).remains
+    torn = await end_machines(site, story.crew, delete=delete and not unsaved)
+    remains = (*unsaved, *torn.remains)
     site.journal.record(
         "run.interrupted",
         kept=[left.name for left in torn.kept],
-        remains=[left.name for left in torn.remains],
+        remains=[left.name for left in remains],
         environment=site.environment.name,
         back=site.typed("run" if tear_down else "train"),
         log=site.typed("logs", "--follow"),
         stop=site.typed("stop"),
         down=site.typed("down"),
     )
+    if remains:
+        evidence = [f"{left.kind} {left.name}: {left.why}" for left in remains]
+        raise StillBilling(
+            "interrupted, and not everything is saved and gone", evidence=evidence, hint=remains[0].command
+        )
