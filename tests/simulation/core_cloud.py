@@ -124,6 +124,18 @@ class CoreTpu:
     async def get(self, place: Place, name: str) -> Node:
         return node(place, await self._wire.json("GET", f"/v2/{tpu.path(place, name)}"))
 
+    async def accelerator_types(self, place: Place) -> frozenset[str]:
+        reply = await self._wire.json("GET", f"/v2/{tpu.parent(place)}/acceleratorTypes")
+        return frozenset(each["type"] for each in reply.get("acceleratorTypes", []))
+
+    async def runtime_versions(self, place: Place) -> frozenset[str]:
+        reply = await self._wire.json("GET", f"/v2/{tpu.parent(place)}/runtimeVersions")
+        return frozenset(each["version"] for each in reply.get("runtimeVersions", []))
+
+    async def everywhere(self, project: str) -> tuple[Node, ...]:
+        reply = await self._wire.json("GET", f"/v2/{tpu.parent(Place(project, '-'))}/nodes")
+        return tuple(node(Place(project, each["name"].split("/")[3]), each) for each in reply.get("nodes", []))
+
     async def create(self, spec: NodeSpec) -> str:
         path = f"/v2/{tpu.parent(spec.place)}/nodes"
         return str((await self._wire.json("POST", path, {"nodeId": spec.name}, camel(tpu.message(spec))))["name"])
@@ -160,6 +172,19 @@ class CoreCompute:
 
     async def get(self, place: Place, name: str) -> Vm:
         return vm(place, await self._wire.json("GET", f"/compute/v1/{compute.path(place, name)}"))
+
+    async def machine_type(self, place: Place, name: str) -> bool:
+        path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/machineTypes/{name}"
+        return bool(await self._wire.json("GET", path))
+
+    async def everywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
+        wanted = " AND ".join(f"labels.{key}={value}" for key, value in labels.items())
+        path = f"/compute/v1/projects/{project}/aggregated/instances"
+        zones = (await self._wire.json("GET", path, {"filter": wanted})).get("items", {})
+        found = (
+            (zone.rpartition("/")[2], each) for zone, scoped in zones.items() for each in scoped.get("instances", [])
+        )
+        return tuple(vm(Place(project, zone), each) for zone, each in found)
 
     async def insert(self, spec: VmSpec, request_id: str) -> str:
         path = f"/compute/v1/projects/{spec.place.project}/zones/{spec.place.zone}/instances"

@@ -11,16 +11,17 @@ import contextvars
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.core_cloud import CoreCloud
+from tests.simulation.history import LAST, Attempted, Ended, History
 from tests.simulation.link import PlayedConnector
 from tests.simulation.lives import CURRENT, Life, LifeClock
-from tests.simulation.loop import EPOCH, live
+from tests.simulation.loop import live
 from tests.simulation.net import Net
-from tests.simulation.schedules import NODE, VM, Schedule
+from tests.simulation.schedules import Schedule
+from tests.simulation.troubles import NODE, VM
 from tests.simulation.worker import Machine, Played, Record, newest_checkpoint
 from tpuops.desired import desired
 from tpuops.environment import Environment
@@ -42,60 +43,9 @@ PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheSimulationThatOpensNothing sim"
-LAST = 999
-"""The process id of the controller that takes everything down when the schedule is over."""
 PATIENCE_S = 6 * 3600.0
 KINDS = ("tpu.node", "compute.instance")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
-
-
-@dataclass(slots=True)
-class Attempted:
-    """A training process that started: on which machine, of which run, with what to resume from."""
-
-    at: float
-    machine: str
-    run_id: str
-    attempt: int
-    checkpoint: int
-    record: Record
-
-
-@dataclass(slots=True)
-class Ended:
-    """How one controller ended: its report's document, or the error it raised."""
-
-    life: Life
-    exit_code: int
-    document: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
-
-
-@dataclass(slots=True)
-class History:
-    """Everything the properties look at. `problems` are found while the schedule is played."""
-
-    schedule: Schedule
-    ends: list[Ended] = field(default_factory=list)
-    events: list[tuple[int, Event]] = field(default_factory=list)
-    started: list[Attempted] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    decoys: dict[str, Any] = field(default_factory=dict)
-    decoys_after: dict[str, Any] = field(default_factory=dict)
-    nodes: dict[str, Any] = field(default_factory=dict)
-    vms: dict[str, Any] = field(default_factory=dict)
-    open_operations: list[str] = field(default_factory=list)
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    faults: list[dict[str, Any]] = field(default_factory=list)
-    objects: dict[str, Any] = field(default_factory=dict)
-    after_down: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def last(self) -> Ended:
-        """The end that counts: of the last controller to hold the lease, unless it was turned away."""
-        judged = [end for end in self.ends if end.exit_code != 7] or self.ends
-        holders = [who for who, event in self.events if event.kind == "lease.taken" and who != LAST]
-        return next((end for end in judged if holders and end.life.pid == holders[-1]), judged[-1])
 
 
 class Stage:
@@ -373,6 +323,3 @@ def played(schedule: Schedule) -> History:
         return live(main())
     finally:
         lease.started, lease.myself = before
-
-
-__all__ = ["EPOCH", "History", "played"]

@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from tests.simulation.play import History
-from tests.simulation.schedules import BILLING, DONE, GAVE_UP, TRAINING, VM
+from tests.simulation.history import History
+from tests.simulation.troubles import BILLING, DONE, GAVE_UP, TRAINING, VM
 
 BUSY = 7
 
