@@ -53,6 +53,18 @@ def test_delete_takes_the_machine_and_its_disks(talk):
     assert talk.events[-1] == DeleteMachine(vm["id"])
 
 
+def test_a_second_delete_of_a_stopping_instance_does_not_hit_its_successor(talk):
+    talk.vm()
+    talk.call("DELETE", f"{INSTANCES}/vm1")
+    talk.wait(0.2)
+    talk.call("DELETE", f"{INSTANCES}/vm1")
+    talk.wait(0.15)
+    successor = talk.call("POST", INSTANCES, instance("vm1"))
+    assert successor[0] == 200
+    talk.wait()
+    assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "RUNNING"
+
+
 def test_a_disk_that_is_not_deleted_with_its_instance_stays(talk):
     talk.vm("vm1", disks=[{"boot": True, "initializeParams": {}}])
     talk.call("DELETE", f"{INSTANCES}/vm1")

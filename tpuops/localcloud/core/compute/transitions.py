@@ -18,9 +18,15 @@ KIND = "compute.instance"
 DISK = "compute.disk"
 
 
+def _target(scene: Scene, timer: Document) -> Document | None:
+    """The very instance that the operation was about; one made later under its name is another."""
+    shown, operation = scene.world.get(KIND, timer["key"]), scene.world.get(operations.KIND, timer["operation"])
+    return shown if shown is not None and operation is not None and operation["targetId"] == shown["id"] else None
+
+
 def inserted(scene: Scene, timer: Document) -> None:
     """The instance runs; its machine boots. Failed: it is gone again, disks too."""
-    shown = scene.world.get(KIND, timer["key"])
+    shown = _target(scene, timer)
     if shown is not None and timer["failure"]:
         _erase(scene, timer["key"], shown)
     elif shown is not None:
@@ -35,7 +41,7 @@ def inserted(scene: Scene, timer: Document) -> None:
 
 def started(scene: Scene, timer: Document) -> None:
     """The instance runs again, on the same disk."""
-    shown = scene.world.get(KIND, timer["key"])
+    shown = _target(scene, timer)
     if shown is not None and timer["failure"]:
         scene.world.put(KIND, timer["key"], {**shown, "status": "TERMINATED"})
     elif shown is not None:
@@ -45,7 +51,7 @@ def started(scene: Scene, timer: Document) -> None:
 
 def stopped(scene: Scene, timer: Document) -> None:
     """The instance is stopped, which the API calls TERMINATED (google-cloud.md 3.1.5)."""
-    shown = scene.world.get(KIND, timer["key"])
+    shown = _target(scene, timer)
     if shown is not None:
         _rest(scene, timer["key"], shown, "RUNNING" if timer["failure"] else "TERMINATED")
     operations.end(scene, timer)
@@ -53,7 +59,7 @@ def stopped(scene: Scene, timer: Document) -> None:
 
 def deleted(scene: Scene, timer: Document) -> None:
     """The instance is gone, and the disks that go with it."""
-    shown = scene.world.get(KIND, timer["key"])
+    shown = _target(scene, timer)
     if shown is not None and timer["failure"]:
         scene.world.put(KIND, timer["key"], {**shown, "status": timer["before"]})
     elif shown is not None:
