@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-BLOCK = 256 << 10
+BLOCK = 64 << 10
 """Bytes read at a time."""
 LONGEST = 1 << 20
 """A line longer than this is cut into pieces that overlap by `OVERLAP`."""
