@@ -25,8 +25,8 @@ _PRINTED_AT_ANY_SIGKILL = frozenset({"killed-by-shell", "exit-137", "child-sigki
 """Signatures of host_oom that every SIGKILL prints: no evidence of memory where the kernel's log shows none."""
 
 
-def diagnose(evidence: Evidence, *, framework_hint: str = "", engine: Engine | None = None) -> Verdict:
-    """What happened to an attempt. `framework_hint` (jax, tf, torch_xla) is used where signatures tie."""
+def diagnose(evidence: Evidence, *, engine: Engine | None = None) -> Verdict:
+    """What happened to an attempt."""
     used = engine or (engine_with_progress(evidence.progress) if evidence.progress else packaged_engine())
     if evidence.interrupted:
         return Verdict("interrupted", Action.NONE, advice="stopped on request", basis=Basis.EXIT)
