@@ -192,6 +192,7 @@ def test_compose_copy_and_rewrite_make_new_objects(talk):
 
 
 def test_bytes_are_forgotten_with_the_last_object_that_holds_them(talk):
+    talk.call("PATCH", "/storage/v1/b/bkt", {"softDeletePolicy": {"retentionDurationSeconds": "0"}})
     talk.put("a", b"same")
     talk.put("b", b"same")
     talk.world.take_dirt()

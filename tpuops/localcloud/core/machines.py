@@ -60,6 +60,9 @@ def define(scene: Scene, identity: Identity, account: Mapping[str, Any], metadat
         "running": False,
         "guest": {},
     }
+    stored = scene.world.get("compute.project", identity.project)
+    if stored:
+        document["project_attributes"] = {item["key"]: item["value"] for item in stored["items"]}
     scene.world.put("machine", identity.id, document)
     return address
 
@@ -76,12 +79,29 @@ def spec(machine: Document) -> MachineSpec:
         hostname=machine["hostname"],
         accelerator=machine["accelerator"],
         worker=machine["worker"],
-        metadata=dict(machine["metadata"]),
+        metadata=effective(machine),
         boot=machine["boot"],
         service_account=machine["account"],
         scopes=tuple(machine["scopes"]),
         devices=machine["devices"],
     )
+
+
+def effective(machine: Document) -> dict[str, str]:
+    """The machine's attributes, with the project's login keys where it does not keep them out."""
+    own = dict(machine["metadata"])
+    project = machine.get("project_attributes", {}).get("ssh-keys", "")
+    if project and own.get("block-project-ssh-keys", "").upper() != "TRUE":
+        own["ssh-keys"] = "\n".join(keys for keys in (own.get("ssh-keys", ""), project) if keys)
+    return own
+
+
+def change_project(scene: Scene, project: str, attributes: Mapping[str, str]) -> None:
+    """Give every machine of the project its new attributes."""
+    for machine_id, machine in scene.world.items("machine"):
+        if machine["project"] == project:
+            machine["project_attributes"] = dict(attributes)
+            change_metadata(scene, [machine_id], machine["metadata"])
 
 
 def boot(scene: Scene, ids: Sequence[str]) -> None:
@@ -123,7 +143,7 @@ def change_metadata(scene: Scene, ids: Sequence[str], metadata: Mapping[str, str
         machine["metadata"] = dict(metadata)
         scene.world.put("machine", machine_id, machine)
         if machine["running"]:
-            scene.events.append(Control(machine_id, {"order": "metadata", "metadata": dict(metadata)}))
+            scene.events.append(Control(machine_id, {"order": "metadata", "metadata": effective(machine)}))
 
 
 def notify(scene: Scene, ids: Sequence[str], notice: Mapping[str, Any]) -> None:

@@ -108,6 +108,15 @@ TABLE: Mapping[str, Wording] = {
     "compute.stale": Wording(
         412, "", "conditionNotMet", "{what} fingerprint either invalid or resource labels have changed"
     ),
+    "compute.running": Wording(  # the rule is documented, the words are not (google-cloud.md 3.2.2b)
+        400, "", "resourceNotReady", "The instance '{name}' must be stopped before this operation can be performed."
+    ),
+    "compute.protected": Wording(
+        400, "", "invalidResourceUsage", "Resource cannot be deleted if it's protected against deletion: '{name}'"
+    ),
+    "compute.in-use": Wording(
+        400, "", "resourceInUseByAnotherResource", "The disk resource '{name}' is already being used by '{user}'"
+    ),
     "compute.not-ready": Wording(400, "", "resourceNotReady", "The resource '{name}' is not ready"),
     "compute.no-guest": Wording(404, "", "notFound", "The resource '{name}' of type 'Guest Attribute' was not found."),
     # Storage (legacy JSON)

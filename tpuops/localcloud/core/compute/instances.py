@@ -7,11 +7,10 @@ from typing import Any
 
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.compute import catalogue, operations, shape
-from tpuops.localcloud.core.compute.filters import keep
 from tpuops.localcloud.core.compute.links import last, link
+from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.compute.transitions import DISK, KIND
 from tpuops.localcloud.core.draw import fingerprint, timestamp
-from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
@@ -27,7 +26,7 @@ def insert(call: Call) -> Answer:
     shape.check(call, body)
     key = f"{call.params['project']}/{call.params['zone']}/{body['name']}"
     if call.world.get(KIND, key) is not None:
-        raise refuse("compute.exists", name=_path(key))
+        raise refuse("compute.exists", name=path(key))
     shown = call.world.put(KIND, key, shape.document(call, body))
     for disk, asked in zip(shown["disks"], body["disks"], strict=True):
         _note_disk(call, shown, disk, asked)
@@ -36,29 +35,20 @@ def insert(call: Call) -> Answer:
 
 def get(call: Call) -> Answer:
     """GET .../instances/I."""
-    return _existing(call)[1]
+    return existing(call)[1]
 
 
 def listing(call: Call) -> Answer:
     """GET .../instances."""
     zone_exists(call)
-    found = keep(_in_zone(call, call.params["zone"]), call.query.get("filter", ""))
-    size = page_size(call.query.get("maxResults", ""), 500)
-    chosen, token = page(found, size, call.query.get("pageToken", ""))
     zone = link(f"projects/{call.params['project']}/zones/{call.params['zone']}/instances")
-    reply: Document = {"kind": "compute#instanceList", "selfLink": zone}
-    if chosen:
-        reply["items"] = [shown for _, shown in chosen]
-    return {**reply, "nextPageToken": token} if token else reply
+    return {**shown_page(call, "compute#instanceList", _in_zone(call, call.params["zone"])), "selfLink": zone}
 
 
 def aggregated_list(call: Call) -> Answer:
     """GET .../aggregated/instances: by zone; a zone without instances carries a warning (google-cloud.md 3.3.7)."""
-    items: Document = {}
-    for zone in catalogue.zones():
-        found = [shown for _, shown in keep(_in_zone(call, zone), call.query.get("filter", ""))]
-        items[f"zones/{zone}"] = {"instances": found} if found else {"warning": _nothing(zone)}
-    return {"kind": "compute#instanceAggregatedList", "items": items}
+    scopes = {f"zones/{zone}": _in_zone(call, zone) for zone in catalogue.zones()}
+    return by_scope(call, "compute#instanceAggregatedList", "instances", scopes)
 
 
 def delete(call: Call) -> Answer:
@@ -66,7 +56,9 @@ def delete(call: Call) -> Answer:
     again = operations.repeated(call)
     if again is not None:
         return again
-    key, shown = _existing(call)
+    key, shown = existing(call)
+    if shown["deletionProtection"]:
+        raise refuse("compute.protected", name=path(key))
     before = shown["status"]
     for action in ("compute.insert", "compute.start", "compute.stop"):
         for timer in call.scene.cancel(action, key=key):
@@ -76,19 +68,19 @@ def delete(call: Call) -> Answer:
 
 def stop(call: Call) -> Answer:
     """POST .../instances/I/stop."""
-    _, shown = _existing(call)
+    _, shown = existing(call)
     if shown["status"] == "TERMINATED":
         return _change(call, "stop", "TERMINATED")
     if shown["status"] != "RUNNING":
-        raise refuse("compute.not-ready", name=_path(_existing(call)[0]))
+        raise refuse("compute.not-ready", name=path(existing(call)[0]))
     return _change(call, "stop", "STOPPING")
 
 
 def start(call: Call) -> Answer:
     """POST .../instances/I/start."""
-    key, shown = _existing(call)
+    key, shown = existing(call)
     if shown["status"] != "TERMINATED":
-        raise refuse("compute.not-ready", name=_path(key))
+        raise refuse("compute.not-ready", name=path(key))
     end = shape.termination(shown, call.now)
     if end is not None and end <= call.now:
         raise shape.invalid("resource.scheduling.terminationTime", timestamp(end), "The time has passed.")
@@ -97,7 +89,7 @@ def start(call: Call) -> Answer:
 
 def set_metadata(call: Call) -> Answer:
     """POST .../instances/I/setMetadata with the current fingerprint."""
-    key, shown = _existing(call)
+    key, shown = existing(call)
     body = call.body()
     if body.get("fingerprint") != shown["metadata"]["fingerprint"]:
         raise refuse("compute.stale", what="Supplied")
@@ -109,7 +101,7 @@ def set_metadata(call: Call) -> Answer:
 
 def set_labels(call: Call) -> Answer:
     """POST .../instances/I/setLabels with the current label fingerprint."""
-    key, shown = _existing(call)
+    key, shown = existing(call)
     body = call.body()
     if body.get("labelFingerprint") != shown["labelFingerprint"]:
         raise refuse("compute.stale", what="Labels")
@@ -122,7 +114,7 @@ def set_labels(call: Call) -> Answer:
 
 def get_guest_attributes(call: Call) -> Answer:
     """GET .../instances/I/getGuestAttributes?queryPath=hostkeys/: only where enable-guest-attributes is TRUE."""
-    key, shown = _existing(call)
+    key, shown = existing(call)
     query_path = call.query.get("queryPath") or f"{call.query.get('variableKey', '')}"
     machine = call.world.get("machine", shown["id"])
     enabled = shape.attributes(shown).get("enable-guest-attributes", "").upper() == "TRUE"
@@ -134,7 +126,7 @@ def get_guest_attributes(call: Call) -> Answer:
         "kind": "compute#guestAttributes",
         "queryPath": query_path,
         "queryValue": {"items": items},
-        "selfLink": link(f"{_path(key)}/guestAttributes/{query_path}"),
+        "selfLink": link(f"{path(key)}/guestAttributes/{query_path}"),
     }
 
 
@@ -146,19 +138,20 @@ def zone_exists(call: Call) -> None:
 
 
 def _change(call: Call, verb: str, status: str, **facts: Any) -> Answer:
-    key, shown = _existing(call)
+    key, shown = existing(call)
     if not call.failure and verb != "start":
         machines.halt(call.scene, [shown["id"]])
     call.world.put(KIND, key, {**shown, "status": status})
     return operations.begin(call, verb, key, shown["id"], **facts)
 
 
-def _existing(call: Call) -> tuple[str, Document]:
+def existing(call: Call) -> tuple[str, Document]:
+    """The instance of the call with its key. Raises where there is none."""
     key = f"{call.params['project']}/{call.params['zone']}/{call.params['instance']}"
     shown = call.world.get(KIND, key)
     if shown is None:
         zone_exists(call)
-        raise refuse("compute.absent", name=_path(key))
+        raise refuse("compute.absent", name=path(key))
     return key, shown
 
 
@@ -166,17 +159,10 @@ def _in_zone(call: Call, zone: str) -> Iterator[tuple[str, Document]]:
     return call.world.items(KIND, f"{call.params['project']}/{zone}/")
 
 
-def _path(key: str) -> str:
+def path(key: str) -> str:
+    """`projects/...` of an instance's key."""
     project, zone, name = key.split("/")
     return f"projects/{project}/zones/{zone}/instances/{name}"
-
-
-def _nothing(zone: str) -> Document:
-    return {
-        "code": "NO_RESULTS_ON_PAGE",
-        "message": f"There are no results for scope 'zones/{zone}' on this page.",
-        "data": [{"key": "scope", "value": f"zones/{zone}"}],
-    }
 
 
 def _note_disk(call: Call, shown: Document, disk: Document, asked: Document) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from tpuops.localcloud.core.compute import instances, surroundings
+from tpuops.localcloud.core.compute import changes, disks, instances, network, project, surroundings
 from tpuops.localcloud.core.compute import operations as zone_operations
 from tpuops.localcloud.core.routes import Route
 
 _PROJECT = "/compute/v1/projects/{project}"
 _ZONE = f"{_PROJECT}/zones/{{zone}}"
 _INSTANCE = f"{_ZONE}/instances/{{instance}}"
+_SUBNETWORKS = f"{_PROJECT}/regions/{{region}}/subnetworks"
+_FIREWALLS = f"{_PROJECT}/global/firewalls"
+_GLOBAL_OPERATION = f"{_PROJECT}/global/operations/{{operation}}"
+_RECORD = "a disk is a record, and holds nothing"
 METHODS = (
     Route("GET", _PROJECT, "compute.projects.get", surroundings.projects_get),
     Route("GET", f"{_PROJECT}/zones", "compute.zones.list", surroundings.zones_list),
@@ -17,8 +21,8 @@ METHODS = (
     Route("GET", f"{_PROJECT}/regions/{{region}}", "compute.regions.get", surroundings.regions_get),
     Route("GET", f"{_ZONE}/machineTypes", "compute.machineTypes.list", surroundings.machine_types_list),
     Route("GET", f"{_ZONE}/machineTypes/{{type}}", "compute.machineTypes.get", surroundings.machine_types_get),
-    Route("GET", f"{_ZONE}/disks", "compute.disks.list", surroundings.disks_list),
-    Route("GET", f"{_ZONE}/disks/{{disk}}", "compute.disks.get", surroundings.disks_get),
+    Route("GET", f"{_ZONE}/disks", "compute.disks.list", disks.listing),
+    Route("GET", f"{_ZONE}/disks/{{disk}}", "compute.disks.get", disks.get),
     Route(
         "GET", f"{_ZONE}/imageFamilyViews/{{family}}", "compute.imageFamilyViews.get", surroundings.image_family_view
     ),
@@ -47,4 +51,61 @@ METHODS = (
     Route("GET", f"{_ZONE}/operations", "compute.zoneOperations.list", zone_operations.listing),
     Route("GET", f"{_ZONE}/operations/{{operation}}", "compute.zoneOperations.get", zone_operations.get),
     Route("POST", f"{_ZONE}/operations/{{operation}}/wait", "compute.zoneOperations.wait", zone_operations.wait),
+    Route("POST", f"{_INSTANCE}/reset", "compute.instances.reset", changes.reset),
+    Route("POST", f"{_INSTANCE}/setScheduling", "compute.instances.setScheduling", changes.set_scheduling),
+    Route("POST", f"{_INSTANCE}/setServiceAccount", "compute.instances.setServiceAccount", changes.set_service_account),
+    Route("POST", f"{_INSTANCE}/setMachineType", "compute.instances.setMachineType", changes.set_machine_type),
+    Route("POST", f"{_INSTANCE}/setTags", "compute.instances.setTags", changes.set_tags),
+    Route(
+        "POST",
+        f"{_INSTANCE}/setDeletionProtection",
+        "compute.instances.setDeletionProtection",
+        changes.set_deletion_protection,
+    ),
+    Route("GET", f"{_INSTANCE}/serialPort", "compute.instances.getSerialPortOutput", changes.serial, "a line a boot"),
+    Route("POST", f"{_INSTANCE}/attachDisk", "compute.instances.attachDisk", changes.attach_disk, _RECORD),
+    Route("POST", f"{_INSTANCE}/detachDisk", "compute.instances.detachDisk", changes.detach_disk, _RECORD),
+    Route("POST", f"{_ZONE}/disks", "compute.disks.insert", disks.insert, _RECORD),
+    Route("POST", f"{_ZONE}/disks/{{disk}}/resize", "compute.disks.resize", disks.resize, _RECORD),
+    Route("DELETE", f"{_ZONE}/disks/{{disk}}", "compute.disks.delete", disks.delete),
+    Route("GET", f"{_PROJECT}/aggregated/disks", "compute.disks.aggregatedList", disks.aggregated_list),
+    Route("GET", f"{_ZONE}/diskTypes", "compute.diskTypes.list", disks.types_list),
+    Route("GET", f"{_ZONE}/diskTypes/{{type}}", "compute.diskTypes.get", disks.types_get),
+    Route(
+        "GET",
+        f"{_PROJECT}/aggregated/machineTypes",
+        "compute.machineTypes.aggregatedList",
+        surroundings.machine_types_aggregated,
+    ),
+    Route(
+        "POST",
+        f"{_PROJECT}/setCommonInstanceMetadata",
+        "compute.projects.setCommonInstanceMetadata",
+        project.set_common_metadata,
+    ),
+    Route("GET", _SUBNETWORKS, "compute.subnetworks.list", network.subnetworks_list),
+    Route("GET", f"{_SUBNETWORKS}/{{subnetwork}}", "compute.subnetworks.get", network.subnetworks_get),
+    Route(
+        "GET",
+        f"{_PROJECT}/aggregated/subnetworks",
+        "compute.subnetworks.aggregatedList",
+        network.subnetworks_aggregated,
+    ),
+    Route("GET", f"{_PROJECT}/aggregated/addresses", "compute.addresses.aggregatedList", network.addresses_aggregated),
+    Route("GET", f"{_PROJECT}/global/addresses", "compute.globalAddresses.list", network.addresses_list),
+    Route("GET", f"{_PROJECT}/regions/{{region}}/addresses", "compute.addresses.list", network.addresses_list),
+    Route("GET", _FIREWALLS, "compute.firewalls.list", network.firewalls_list),
+    Route("POST", _FIREWALLS, "compute.firewalls.insert", network.firewalls_insert, "a rule stops nothing"),
+    Route("GET", f"{_FIREWALLS}/{{firewall}}", "compute.firewalls.get", network.firewalls_get),
+    Route("PATCH", f"{_FIREWALLS}/{{firewall}}", "compute.firewalls.patch", network.firewalls_patch),
+    Route("DELETE", f"{_FIREWALLS}/{{firewall}}", "compute.firewalls.delete", network.firewalls_delete),
+    Route(
+        "GET",
+        f"{_PROJECT}/aggregated/operations",
+        "compute.globalOperations.aggregatedList",
+        zone_operations.aggregated_list,
+    ),
+    Route("GET", f"{_PROJECT}/global/operations", "compute.globalOperations.list", zone_operations.listing),
+    Route("GET", _GLOBAL_OPERATION, "compute.globalOperations.get", zone_operations.get),
+    Route("POST", f"{_GLOBAL_OPERATION}/wait", "compute.globalOperations.wait", zone_operations.wait),
 )

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tpuops.localcloud.core.compute.filters import keep
+from tpuops.localcloud.core.compute import catalogue
 from tpuops.localcloud.core.compute.links import link, zone_link
+from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.draw import timestamp
-from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call, Scene
 from tpuops.localcloud.core.wire import json_reply
@@ -23,36 +23,51 @@ WAIT_S = 120.0
 def begin(call: Call, operation_type: str, key: str, target_id: str, **facts: Any) -> Document:
     """Admit an operation on the instance `key` (project/zone/name); action `compute.TYPE` follows after the latency."""
     project, zone, instance = key.split("/")
+    path = f"projects/{project}/zones/{zone}/instances/{instance}"
+    return _begin(call, operation_type, path, target_id, {"action": f"compute.{operation_type}", "key": key, **facts})
+
+
+def admit(call: Call, operation_type: str, path: str, target_id: str) -> Document:
+    """Admit an operation on anything else, whose change was made at admission: only the operation ends later."""
+    return _begin(call, operation_type, path, target_id, {"action": "compute.end"})
+
+
+def _begin(call: Call, operation_type: str, path: str, target_id: str, facts: Mapping[str, Any]) -> Document:
+    project, zone = call.params["project"], _scope(call)
     name = call.scene.draw.operation(call.now)
     at = timestamp(call.now)
     operation: Document = {
         "kind": "compute#operation",
         "id": call.scene.draw.number(),
         "name": name,
-        "zone": zone_link(project, zone),
         "operationType": operation_type,
-        "targetLink": link(f"projects/{project}/zones/{zone}/instances/{instance}"),
+        "targetLink": link(path),
         "targetId": target_id,
         "status": "RUNNING",
         "user": "local@tpuops.invalid",
         "progress": 0,
         "insertTime": at,
         "startTime": at,
-        "selfLink": link(f"projects/{project}/zones/{zone}/operations/{name}"),
+        "selfLink": link(f"projects/{project}/{zone if zone == 'global' else f'zones/{zone}'}/operations/{name}"),
     }
+    if zone != "global":
+        operation["zone"] = zone_link(project, zone)
     request_id = call.query.get("requestId")
     if request_id:
         operation["clientOperationId"] = request_id
-    failure = _failure(call.failure)
+    given = dict(facts)
     call.scene.later(
         call.latency,
-        f"compute.{operation_type}",
+        given.pop("action"),
         operation=f"{project}/{zone}/{name}",
-        key=key,
-        failure=failure,
-        **facts,
+        failure=_failure(call.failure),
+        **given,
     )
     return call.world.put(KIND, f"{project}/{zone}/{name}", operation)
+
+
+def _scope(call: Call) -> str:
+    return call.params.get("zone", "global")
 
 
 def repeated(call: Call) -> Document | None:
@@ -60,7 +75,7 @@ def repeated(call: Call) -> Document | None:
     request_id = call.query.get("requestId")
     if not request_id:
         return None
-    prefix = f"{call.params['project']}/{call.params['zone']}/"
+    prefix = f"{call.params['project']}/{_scope(call)}/"
     for _, operation in call.world.items(KIND, prefix):
         if operation.get("clientOperationId") == request_id:
             return operation
@@ -92,25 +107,27 @@ def wait(call: Call) -> Answer:
     asked = call.now if call.request.asked_at is None else call.request.asked_at
     if operation["status"] == "DONE" or call.now >= asked + WAIT_S:
         return operation
-    key = f"{call.params['project']}/{call.params['zone']}/{operation['name']}"
+    key = f"{call.params['project']}/{_scope(call)}/{operation['name']}"
     ends = [timer["at"] for _, timer in call.world.items("timer") if timer.get("operation") == key]
     return replace(json_reply(operation), hold_until=min([asked + WAIT_S, *ends]))
 
 
 def listing(call: Call) -> Answer:
     """GET .../operations."""
-    prefix = f"{call.params['project']}/{call.params['zone']}/"
-    found = keep(call.world.items(KIND, prefix), call.query.get("filter", ""))
-    size = page_size(call.query.get("maxResults", ""), 500)
-    chosen, token = page(found, size, call.query.get("pageToken", ""))
-    reply: Document = {"kind": "compute#operationList"}
-    if chosen:
-        reply["items"] = [operation for _, operation in chosen]
-    return {**reply, "nextPageToken": token} if token else reply
+    prefix = f"{call.params['project']}/{_scope(call)}/"
+    return shown_page(call, "compute#operationList", call.world.items(KIND, prefix))
+
+
+def aggregated_list(call: Call) -> Answer:
+    """GET projects/P/aggregated/operations."""
+    project = call.params["project"]
+    scopes = {f"zones/{zone}": call.world.items(KIND, f"{project}/{zone}/") for zone in catalogue.zones()}
+    everywhere = {"global": call.world.items(KIND, f"{project}/global/"), **scopes}
+    return by_scope(call, "compute#operationAggregatedList", "operations", everywhere)
 
 
 def _existing(call: Call) -> Document:
-    project, zone, name = call.params["project"], call.params["zone"], call.params["operation"]
+    project, zone, name = call.params["project"], _scope(call), call.params["operation"]
     operation = call.world.get(KIND, f"{project}/{zone}/{name}")
     if operation is None:
         raise refuse("compute.absent", name=f"projects/{project}/zones/{zone}/operations/{name}")

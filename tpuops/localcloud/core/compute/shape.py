@@ -30,7 +30,7 @@ def check(call: Call, body: Mapping[str, Any]) -> None:
     if machine_type not in machine_types():
         path = f"projects/{call.params['project']}/zones/{call.params['zone']}/machineTypes/{machine_type}"
         raise invalid("resource.machineType", str(body["machineType"]), f"The resource '{path}' was not found")
-    _check_scheduling(call, body.get("scheduling") or {})
+    check_scheduling(call, body.get("scheduling") or {})
 
 
 def invalid(field: str, value: str, problem: str) -> Exception:
@@ -63,8 +63,8 @@ def document(call: Call, body: Mapping[str, Any]) -> Document:
         "labelFingerprint": fingerprint(labels),
         "networkInterfaces": [_interface(project, zone, asked) for asked in body["networkInterfaces"]],
         "disks": [_disk(call, name, index, asked) for index, asked in enumerate(body["disks"])],
-        "serviceAccounts": [_account(project, asked) for asked in body.get("serviceAccounts") or []],
-        "scheduling": _scheduling(body.get("scheduling") or {}),
+        "serviceAccounts": [account(project, asked) for asked in body.get("serviceAccounts") or []],
+        "scheduling": scheduling(body.get("scheduling") or {}),
         "startRestricted": False,
         "deletionProtection": bool(body.get("deletionProtection")),
         "selfLink": link(f"projects/{project}/zones/{zone}/instances/{name}"),
@@ -97,7 +97,8 @@ def termination(shown: Mapping[str, Any], running_since: float) -> float | None:
     return running_since + float(run.get("seconds", 0)) if run else None
 
 
-def _check_scheduling(call: Call, asked: Mapping[str, Any]) -> None:
+def check_scheduling(call: Call, asked: Mapping[str, Any]) -> None:
+    """Raise where limits, action and Spot contradict each other (google-cloud.md 3.2)."""
     action, end, run = (asked.get(key) for key in ("instanceTerminationAction", "terminationTime", "maxRunDuration"))
     spot = is_spot({"scheduling": asked})
     if end and run:
@@ -118,7 +119,8 @@ def _check_scheduling(call: Call, asked: Mapping[str, Any]) -> None:
         raise invalid("resource.scheduling.automaticRestart", "true", "Must be false for Spot VMs.")
 
 
-def _scheduling(asked: Mapping[str, Any]) -> Document:
+def scheduling(asked: Mapping[str, Any]) -> Document:
+    """The scheduling as the API shows it."""
     spot = is_spot({"scheduling": asked})
     shown: Document = {
         "onHostMaintenance": "TERMINATE" if spot else asked.get("onHostMaintenance", "MIGRATE"),
@@ -172,7 +174,8 @@ def _disk(call: Call, name: str, index: int, asked: Mapping[str, Any]) -> Docume
     }
 
 
-def _account(project: str, asked: Mapping[str, Any]) -> Document:
+def account(project: str, asked: Mapping[str, Any]) -> Document:
+    """A service account with its scopes; `default` is the project's own."""
     email = asked.get("email") or "default"
     return {
         "email": default_account(project) if email == "default" else email,

@@ -1,17 +1,15 @@
-"""The read-only world around instances: project, zones, regions, machine types, images, networks, disks."""
+"""The read-only world around instances: project, zones, regions, machine types, images, networks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tpuops.facts.catalogue import region_of
 from tpuops.localcloud.core.compute import catalogue, shape
-from tpuops.localcloud.core.compute.filters import keep
 from tpuops.localcloud.core.compute.instances import zone_exists
 from tpuops.localcloud.core.compute.links import link, zone_link
-from tpuops.localcloud.core.compute.transitions import DISK
+from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.draw import default_account, project_number
-from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
@@ -47,7 +45,7 @@ def zones_get(call: Call) -> Answer:
 def zones_list(call: Call) -> Answer:
     """GET projects/P/zones."""
     project = call.params["project"]
-    return _listing(call, "compute#zoneList", ((zone, _zone(project, zone)) for zone in catalogue.zones()))
+    return shown_page(call, "compute#zoneList", ((zone, _zone(project, zone)) for zone in catalogue.zones()))
 
 
 def regions_get(call: Call) -> Answer:
@@ -61,7 +59,9 @@ def regions_get(call: Call) -> Answer:
 def regions_list(call: Call) -> Answer:
     """GET projects/P/regions."""
     project = call.params["project"]
-    return _listing(call, "compute#regionList", ((region, _region(project, region)) for region in catalogue.regions()))
+    return shown_page(
+        call, "compute#regionList", ((region, _region(project, region)) for region in catalogue.regions())
+    )
 
 
 def machine_types_get(call: Call) -> Answer:
@@ -78,7 +78,7 @@ def machine_types_list(call: Call) -> Answer:
     """GET .../machineTypes."""
     zone_exists(call)
     found = ((name, _machine_type(call, name)) for name in sorted(catalogue.machine_types()))
-    return _listing(call, "compute#machineTypeList", found)
+    return shown_page(call, "compute#machineTypeList", found)
 
 
 def images_get(call: Call) -> Answer:
@@ -103,7 +103,7 @@ def images_list(call: Call) -> Answer:
     """GET projects/P/global/images."""
     project = call.params["project"]
     found = [(name, _image(owner, family)) for (owner, family), name in catalogue.IMAGES.items() if owner == project]
-    return _listing(call, "compute#imageList", sorted(found, key=lambda entry: entry[0]))
+    return shown_page(call, "compute#imageList", sorted(found, key=lambda entry: entry[0]))
 
 
 def networks_get(call: Call) -> Answer:
@@ -116,35 +116,14 @@ def networks_get(call: Call) -> Answer:
 
 def networks_list(call: Call) -> Answer:
     """GET projects/P/global/networks."""
-    return _listing(call, "compute#networkList", [("default", _network(call.params["project"]))])
+    return shown_page(call, "compute#networkList", [("default", _network(call.params["project"]))])
 
 
-def disks_get(call: Call) -> Answer:
-    """GET .../disks/D."""
-    zone_exists(call)
-    project, zone, name = call.params["project"], call.params["zone"], call.params["disk"]
-    disk = call.world.get(DISK, f"{project}/{zone}/{name}")
-    if disk is None:
-        raise refuse("compute.absent", name=f"projects/{project}/zones/{zone}/disks/{name}")
-    return disk
-
-
-def disks_list(call: Call) -> Answer:
-    """GET .../disks."""
-    zone_exists(call)
-    return _listing(
-        call, "compute#diskList", call.world.items(DISK, f"{call.params['project']}/{call.params['zone']}/")
-    )
-
-
-def _listing(call: Call, kind: str, found: Iterable[tuple[str, Document]]) -> Answer:
-    size = page_size(call.query.get("maxResults", ""), 500)
-    kept = keep(found, call.query.get("filter", ""))
-    chosen, token = page(kept, size, call.query.get("pageToken", ""))
-    reply: Document = {"kind": kind}
-    if chosen:
-        reply["items"] = [document for _, document in chosen]
-    return {**reply, "nextPageToken": token} if token else reply
+def machine_types_aggregated(call: Call) -> Answer:
+    """GET projects/P/aggregated/machineTypes; the same everywhere."""
+    names = sorted(catalogue.machine_types())
+    scopes = {f"zones/{zone}": [(name, _type(call, zone, name)) for name in names] for zone in catalogue.zones()}
+    return by_scope(call, "compute#machineTypeAggregatedList", "machineTypes", scopes)
 
 
 def _zone(project: str, zone: str) -> Document:
@@ -173,7 +152,11 @@ def _region(project: str, region: str) -> Document:
 
 
 def _machine_type(call: Call, name: str) -> Document:
-    project, zone = call.params["project"], call.params["zone"]
+    return _type(call, call.params["zone"], name)
+
+
+def _type(call: Call, zone: str, name: str) -> Document:
+    project = call.params["project"]
     cpus, memory = catalogue.machine_types()[name]
     return {
         "kind": "compute#machineType",

@@ -18,6 +18,21 @@ KIND = "compute.instance"
 DISK = "compute.disk"
 
 
+CHANGES = (
+    "setLabels",
+    "setMetadata",
+    "setScheduling",
+    "setServiceAccount",
+    "setMachineType",
+    "setTags",
+    "setDeletionProtection",
+    "reset",
+    "attachDisk",
+    "detachDisk",
+)
+"""Operations whose change is made at admission."""
+
+
 def _target(scene: Scene, timer: Document) -> Document | None:
     """The very instance that the operation was about; one made later under its name is another."""
     shown, operation = scene.world.get(KIND, timer["key"]), scene.world.get(operations.KIND, timer["operation"])
@@ -83,7 +98,7 @@ def preempt(scene: Scene, key: str) -> None:
 
 
 def changed(scene: Scene, timer: Document) -> None:
-    """Labels or metadata were set at admission already; the operation only ends."""
+    """The change was made at admission already; the operation only ends."""
     operations.end(scene, timer)
 
 
@@ -151,6 +166,6 @@ ACTIONS: Mapping[str, Action] = {
     "compute.stop": stopped,
     "compute.delete": deleted,
     "compute.expire": expired,
-    "compute.setLabels": changed,
-    "compute.setMetadata": changed,
+    "compute.end": changed,
+    **{f"compute.{verb}": changed for verb in CHANGES},
 }

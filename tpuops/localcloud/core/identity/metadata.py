@@ -88,7 +88,7 @@ def _token(call: Call, machine: Document) -> Document | None:
 
 def _tree(machine: Document) -> Document:
     number = project_number(machine["project"])
-    notice = machine.get("notice", {})
+    notice, attributes = machine.get("notice", {}), machine.get("project_attributes", {})
     account = {"aliases": ["default"], "email": machine["account"], "scopes": machine["scopes"]}
     accounts = {"default": account, machine["account"]: account} if machine["account"] else {}
     interface = {"ip": machine["address"], "access-configs": {"0": {"external-ip": machine["address"]}}}
@@ -105,7 +105,7 @@ def _tree(machine: Document) -> Document:
         "network-interfaces": {"0": interface},
         "service-accounts": accounts,
     }
-    project = {"project-id": machine["project"], "numeric-project-id": number, "attributes": {}}
+    project = {"project-id": machine["project"], "numeric-project-id": number, "attributes": attributes}
     return {"instance": instance, "project": project, "universe": {"universe-domain": "googleapis.com"}}
 
 

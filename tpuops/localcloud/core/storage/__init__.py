@@ -1,1 +1,1 @@
-"""The Cloud Storage JSON API, v1: buckets and objects with generations and preconditions. No object versioning."""
+"""The Cloud Storage JSON API, v1: buckets and objects with generations and preconditions."""

@@ -6,7 +6,7 @@ from tpuops.localcloud.core.draw import fingerprint, project_number
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.storage import conditions, shape
+from tpuops.localcloud.core.storage import conditions, shape, versions
 from tpuops.localcloud.core.world import Document
 
 KIND = "storage.bucket"
@@ -67,6 +67,9 @@ def delete(call: Call) -> Answer:
     conditions.check(call.query, shown, reading=False)
     if next(call.world.items("storage.object", f"{shown['name']}/"), None) is not None:
         raise refuse("storage.not-empty")
+    if next(versions.noncurrent(call, shown["name"]), None) is not None:
+        raise refuse("storage.not-empty")
+    versions.forget(call, shown["name"])
     call.world.drop(KIND, shown["name"])
     call.world.drop("storage.policy", shown["name"])
     return {}

@@ -26,6 +26,8 @@ METHODS = (
     Route("POST", f"{_BUCKET}/o/{{object:path}}/compose", "storage.objects.compose", objects.compose),
     Route("POST", f"{_OBJECT}/rewriteTo/{_TO}", "storage.objects.rewrite", objects.rewrite),
     Route("POST", f"{_OBJECT}/copyTo/{_TO}", "storage.objects.copy", objects.copy),
+    Route("POST", f"{_BUCKET}/o/{{object:path}}/restore", "storage.objects.restore", objects.restore),
+    Route("POST", f"{_OBJECT}/moveTo/o/{{targetObject:path}}", "storage.objects.move", objects.move),
     Route("GET", _OBJECT, "storage.objects.get", objects.get),
     Route("GET", f"/download{_OBJECT}", "storage.objects.get", objects.get),
     Route("PATCH", _OBJECT, "storage.objects.patch", objects.patch),

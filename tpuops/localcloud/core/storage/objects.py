@@ -11,7 +11,7 @@ from tpuops.localcloud.core.draw import parse_timestamp
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.storage import buckets, conditions, shape
+from tpuops.localcloud.core.storage import buckets, conditions, shape, versions
 from tpuops.localcloud.core.wire import Reply
 from tpuops.localcloud.core.world import Document
 
@@ -48,8 +48,33 @@ def delete(call: Call) -> Answer:
     shown = stored["shown"]
     conditions.check(call.query, shown, reading=False)
     conditions.check_rate(call, shown["bucket"], shown["name"])
-    call.world.drop(KIND, f"{shown['bucket']}/{shown['name']}")
+    key = f"{shown['bucket']}/{shown['name']}"
+    if call.world.get(KIND, key) is not stored:
+        versions.remove(call, shown["bucket"], stored)
+    else:
+        versions.retire(call, shown["bucket"], stored, named="generation" in call.query)
+        call.world.drop(KIND, key)
     return Reply(204)
+
+
+def restore(call: Call) -> Answer:
+    """POST b/B/o/O/restore?generation=G: a soft-deleted generation becomes a new live one."""
+    bucket, name = buckets.existing(call)["name"], call.params["object"]
+    stored = versions.find(call, bucket, name, call.query.get("generation", ""), soft=True)
+    given = {field: stored["shown"].get(field) for field in shape.OBJECT_FIELDS}
+    return write(call, (bucket, name), call.world.content(stored["content"]), given)
+
+
+def move(call: Call) -> Answer:
+    """POST b/B/o/O/moveTo/o/O2: the same bytes under another name of the bucket."""
+    bucket = buckets.existing(call)["name"]
+    stored = existing(call)
+    conditions.check(call.query, stored["shown"], reading=False, source=True)
+    given = {field: stored["shown"].get(field) for field in shape.OBJECT_FIELDS}
+    written = write(call, (bucket, call.params["targetObject"]), call.world.content(stored["content"]), given)
+    versions.retire(call, bucket, stored)
+    call.world.drop(KIND, f"{bucket}/{call.params['object']}")
+    return written
 
 
 def patch(call: Call) -> Answer:
@@ -130,6 +155,7 @@ def write(call: Call, names: tuple[str, str], data: bytes, given: Mapping[str, A
             raise refuse("storage.hash", kind=kind, given=given[field], found=found[field])
     conditions.check_rate(call, bucket, name)
     shown = shape.object_document(call.scene, names, data, given)
+    versions.retire(call, bucket, before)
     call.world.put(KIND, key, {"shown": shown, "content": call.world.keep(data)})
     return shown
 
@@ -143,9 +169,13 @@ def existing(call: Call, generation_field: str = "generation") -> Document:
 def lookup(call: Call, bucket: str, name: str, generation: str) -> Document:
     """An object by name, and by generation where one is given."""
     stored = call.world.get(KIND, f"{bucket}/{name}")
-    if stored is None or (generation and stored["shown"]["generation"] != generation):
-        raise refuse("storage.no-object", bucket=bucket, object=name)
-    return stored
+    if call.flag("softDeleted"):
+        return versions.find(call, bucket, name, generation, soft=True)
+    if stored is not None and generation in {"", stored["shown"]["generation"]}:
+        return stored
+    if generation:
+        return versions.find(call, bucket, name, generation, soft=False)
+    raise refuse("storage.no-object", bucket=bucket, object=name)
 
 
 def _folded(call: Call, bucket: str) -> Iterator[tuple[str, Document]]:
@@ -153,16 +183,28 @@ def _folded(call: Call, bucket: str) -> Iterator[tuple[str, Document]]:
     prefix, delimiter = call.query.get("prefix", ""), call.query.get("delimiter", "")
     start, end = call.query.get("startOffset", ""), call.query.get("endOffset", "")
     folded = ""
-    for key, stored in call.world.items(KIND, f"{bucket}/{prefix}"):
-        name = key[len(bucket) + 1 :]
+    for key, stored in _listed(call, bucket, prefix):
+        name = stored["shown"]["name"]
         if name < start or (end and name >= end):
             continue
         cut = name.find(delimiter, len(prefix)) if delimiter else -1
         if cut < 0:
-            yield name, stored
+            yield key[len(bucket) + 1 :], stored
         elif name[: cut + len(delimiter)] != folded:
             folded = name[: cut + len(delimiter)]
             yield folded, {"prefix": folded}
+
+
+def _listed(call: Call, bucket: str, prefix: str) -> Iterator[tuple[str, Document]]:
+    """The live objects, or with all their generations, or those that soft delete keeps."""
+    live = call.world.items(KIND, f"{bucket}/{prefix}")
+    if call.flag("softDeleted"):
+        yield from versions.soft_deleted(call, bucket, prefix)
+    elif call.flag("versions"):
+        named = ((f"{key}#{stored['shown']['generation']}", stored) for key, stored in live)
+        yield from sorted([*named, *versions.noncurrent(call, bucket, prefix)], key=lambda entry: entry[0])
+    else:
+        yield from live
 
 
 def _media(call: Call, stored: Document) -> Reply:
