@@ -31,6 +31,7 @@ def desired(environment: Environment, *, owner: str, public_key: str, now: datet
         node=_node(environment, owned, public_key),
         vm=_vm(environment, owned, public_key, now),
         bucket=_bucket(environment, owned),
+        spare_vm=_vm_at(environment, owned) if environment.vm is None else None,
     )
 
 
@@ -53,9 +54,10 @@ def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
 def _vm(environment: Environment, owned: Owned, public_key: str, now: datetime) -> VmSpec | None:
     if environment.vm is None:
         return None
+    place, name = _vm_at(environment, owned)
     return VmSpec(
-        name=names.vm_name(owned.environment, owned.owner),
-        place=Place(environment.project, catalogue.parent_zone(environment.zone)),
+        name=name,
+        place=place,
         machine_type=environment.vm.machine_type,
         image=VM_IMAGE,
         disk_gb=environment.vm.disk_gb,
@@ -65,6 +67,11 @@ def _vm(environment: Environment, owned: Owned, public_key: str, now: datetime) 
         service_account=environment.vm.service_account or "",
         terminate_at=_end(now + environment.limits.runtime + TERMINATION_MARGIN),
     )
+
+
+def _vm_at(environment: Environment, owned: Owned) -> tuple[Place, str]:
+    zone = catalogue.parent_zone(environment.zone)
+    return Place(environment.project, zone), names.vm_name(owned.environment, owned.owner)
 
 
 def _link(environment: Environment) -> Link:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuops.errors import Conflict
+from tpuops.facts import catalogue
 from tpuops.resources import (
     TRANSITIONAL_STATES,
     Bucket,
@@ -24,6 +25,14 @@ from tpuops.resources import (
     Vm,
     VmSpec,
 )
+
+
+class Differs(Conflict):
+    """What stands is not what the file asks for at `field`, and only making it anew would change that."""
+
+    def __init__(self, field: tuple[str, ...], message: str, *, resource: str, hint: str) -> None:
+        super().__init__(message, resource=resource, hint=hint)
+        self.field = field
 
 
 class Role(StrEnum):
@@ -42,6 +51,7 @@ class Verb(StrEnum):
     START = "start"
     WAIT = "wait"
     REPLACE = "replace"
+    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,8 @@ def changes(desired: Desired, observed: Observed) -> Plan:
     rows = [_bucket(desired, observed), _node(desired, observed.node)]
     if desired.vm is not None:
         rows.append(_vm(desired, observed.vm))
+    elif observed.vm is not None and desired.owned.owns(observed.vm.labels):
+        rows.append(Change(Role.VM, Verb.DELETE, observed.vm.name, "it stands, and the file asks for no VM"))
     return Plan(tuple(rows))
 
 
@@ -92,13 +104,15 @@ def _bucket(desired: Desired, observed: Observed) -> Change:
 
 def _check_bucket(desired: Desired, bucket: Bucket, project_number: str) -> None:
     if bucket.project_number != project_number:
-        raise Conflict(
+        raise Differs(
+            ("bucket", "name"),
             f"bucket {bucket.name} belongs to project number {bucket.project_number}, not to {project_number}",
             resource=bucket.name,
             hint="set `bucket.name` in the environment file to a bucket of this project",
         )
-    if bucket.location != desired.bucket.location:
-        raise Conflict(
+    if not catalogue.location_holds(bucket.location, desired.bucket.location, bucket.regions):
+        raise Differs(
+            ("bucket", "name"),
             f"bucket {bucket.name} is in {bucket.location}, but the zone needs {desired.bucket.location}",
             resource=bucket.name,
             hint="a bucket cannot move: set another `bucket.name`, or a zone of the bucket's region",
@@ -112,9 +126,9 @@ def _node(desired: Desired, node: Node | None) -> Change:
     _check_owner("node", spec.name, desired.owned, node)
     verb, reason = _verb(node)
     if verb is not Verb.REPLACE:
-        _check_same("accelerator", spec.name, node.accelerator, spec.accelerator)
-        _check_same("runtime", spec.name, node.runtime, spec.runtime)
-        _check_same("provisioning", spec.name, _provisioning(node), _provisioning(spec))
+        _check_same("accelerator", ("tpu", "accelerator"), spec.name, node.accelerator, spec.accelerator)
+        _check_same("runtime", ("tpu", "runtime"), spec.name, node.runtime, spec.runtime)
+        _check_same("provisioning", ("tpu", "provisioning"), spec.name, _provisioning(node), _provisioning(spec))
         _check_disks(spec, node)
         _check_attached(spec, node)
     return Change(Role.NODE, verb, spec.name, reason)
@@ -141,7 +155,7 @@ def _vm(desired: Desired, vm: Vm | None) -> Change:
     if vm is None:
         return Change(Role.VM, Verb.CREATE, spec.name, f"no such instance; {spec.machine_type} beside the TPU")
     _check_owner("vm", spec.name, desired.owned, vm)
-    _check_same("machine type", spec.name, vm.machine_type, spec.machine_type)
+    _check_same("machine type", ("vm", "machine_type"), spec.name, vm.machine_type, spec.machine_type)
     _check_attached(spec, vm)
     if vm.state == "RUNNING":
         return Change(Role.VM, Verb.KEEP, spec.name, "RUNNING")
@@ -165,7 +179,7 @@ def _provisioning(of: Node | NodeSpec) -> str:
 
 def _check_disks(spec: NodeSpec, node: Node) -> None:
     if node.disks is not None:
-        _check_same("data disks", spec.name, _listed(node.disks), _listed(spec.disks))
+        _check_same("data disks", ("tpu", "disks"), spec.name, _listed(node.disks), _listed(spec.disks))
 
 
 def _listed(disks: Iterable[Disk]) -> str:
@@ -174,15 +188,20 @@ def _listed(disks: Iterable[Disk]) -> str:
 
 def _check_attached(spec: NodeSpec | VmSpec, found: Node | Vm) -> None:
     """Network, addresses, account and labels, as far as the file names them and the API shows them."""
+    section = "tpu" if isinstance(spec, NodeSpec) else "vm"
     same = {key: found.labels.get(key, "none") for key in spec.labels}
-    _check_same("labels", spec.name, _spelled(same), _spelled(spec.labels))
+    _check_same("labels", (section, "labels"), spec.name, _spelled(same), _spelled(spec.labels))
     if spec.service_account:
-        _check_same("service account", spec.name, found.service_account, spec.service_account)
+        _check_same(
+            "service account", (section, "service_account"), spec.name, found.service_account, spec.service_account
+        )
     if found.link is not None:
-        _check_same("network", spec.name, found.link.network, _last(spec.link.network))
+        _check_same("network", ("tpu", "network"), spec.name, found.link.network, _last(spec.link.network))
         if spec.link.subnetwork:
-            _check_same("subnetwork", spec.name, found.link.subnetwork, _last(spec.link.subnetwork))
-        _check_same("addresses", spec.name, _reach(found.link), _reach(spec.link))
+            _check_same(
+                "subnetwork", ("tpu", "subnetwork"), spec.name, found.link.subnetwork, _last(spec.link.subnetwork)
+            )
+        _check_same("addresses", ("ssh", "reach"), spec.name, _reach(found.link), _reach(spec.link))
 
 
 def _spelled(labels: Mapping[str, str]) -> str:
@@ -197,10 +216,11 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _check_same(what: str, name: str, found: str, wanted: str) -> None:
+def _check_same(what: str, field: tuple[str, ...], name: str, found: str, wanted: str) -> None:
     if found != wanted:
-        raise Conflict(
-            f"{name} has {what} {found}, the environment file asks for {wanted}",
+        raise Differs(
+            field,
+            f"{name} has {what} {found or 'none'}, the environment file asks for {wanted}",
             resource=name,
-            hint="`invoke down` first, then `invoke up`",
+            hint="put it back, or `tpuops down` first and then `tpuops up`",
         )

@@ -179,23 +179,33 @@ class BucketSpec:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket as the API shows it. `location` is lower case; `project_number` tells whose it is."""
+    """A bucket as the API shows it. `location` is lower case; `project_number` tells whose it is.
+
+    `regions`: those that a dual-region of the user's own choice names.
+    """
 
     name: str
     location: str
     project_number: str
     labels: Mapping[str, str]
     created: datetime | None = None
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What the environment file asks for."""
+    """What the environment file asks for. `spare_vm`: where a machine would stand that it does not ask for."""
 
     owned: Owned
     node: NodeSpec
     vm: VmSpec | None
     bucket: BucketSpec
+    spare_vm: tuple[Place, str] | None = None
+
+    @property
+    def vm_at(self) -> tuple[Place, str] | None:
+        """Place and name of the machine beside the TPU, whether or not it is asked for."""
+        return self.spare_vm if self.vm is None else (self.vm.place, self.vm.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def _teardown(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list
         monkeypatch.setattr(room, "end_machines", end_machines)
     for code in (0, 10):
         asyncio.run(finish.torn_down(site, site, finish.Report(code, ""), tear_down=True))
-    asyncio.run(run._interrupted(site, site, tear_down=True))
+    asyncio.run(run._interrupted(Mock(site=site, node=None), tear_down=True))
     return said
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from tests.environment.conftest import SMALL, Bench
-from tpuops.errors import TpuopsError
+from tpuops.errors import EnvironmentFileError
 from tpuops.lifecycle.up import planned, up
 from tpuops.stages.access import Route, host_at
 
@@ -74,10 +75,12 @@ def test_what_only_making_it_anew_could_change_is_refused_with_the_way(
     standing: Bench, old: str, new: str, says: str
 ) -> None:
     mark = standing.last()
-    with pytest.raises(TpuopsError) as refused:
+    with pytest.raises(EnvironmentFileError) as refused:
         standing.do(standing.environment(PRIVATE, (old, new)), planned)
-    assert says in refused.value.message
-    assert "down" in refused.value.hint
+    told = "\n".join(refused.value.evidence)
+    assert re.search(r"^\S*tiny\.yaml:\d+: ", told)
+    assert says in told
+    assert "down" in told
     assert standing.calls(mark, mutating=True) == []
 
 

@@ -99,7 +99,7 @@ def test_they_reach_the_training_process_and_appear_nowhere_else(user: User, unt
     forms = [form for canary in canaries for form in _forms(canary)]
     assert _in_command_lines(forms) == []
     assert _in_files(user.state.parent, forms) == []
-    assert _in_files(Path(f"/proc/{seen[0][0]}/root/dev/shm"), forms) == []  # the machine's own
+    assert _in_files(Path("/proc", str(seen[0][0]), "root", "dev", "shm"), forms) == []  # the machine's own
     assert _in_objects(user, forms) == []
     _let_go(user)
     out, err = run.communicate(timeout=60)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.pure.builders import a_bucket, a_desired, a_node, a_vm, an_observed
 from tpuops.errors import Conflict
 from tpuops.plan import Role, Verb, changes
-from tpuops.resources import Node, Observed
+from tpuops.resources import Disk, Link, Node, Observed
 
 NODE_STATES = {
     "READY": Verb.KEEP,
@@ -58,8 +58,12 @@ def test_a_vm_that_does_not_run_is_replaced_because_its_end_cannot_move(state: s
     assert change.verb is Verb.REPLACE
 
 
-def test_no_vm_asked_for_means_no_vm_in_the_plan() -> None:
-    assert changes(a_desired(vm=False), an_observed()).of(Role.VM) is None
+def test_no_vm_asked_for_means_no_vm_in_the_plan_unless_ours_stands() -> None:
+    assert changes(a_desired(vm=False), an_observed(vm=None)).of(Role.VM) is None
+    assert changes(a_desired(vm=False), an_observed(vm=a_vm(labels={}))).of(Role.VM) is None
+    change = changes(a_desired(vm=False), an_observed()).of(Role.VM)
+    assert change is not None
+    assert change.verb is Verb.DELETE
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,11 @@ def test_no_vm_asked_for_means_no_vm_in_the_plan() -> None:
         ({"vm": a_vm(machine_type="n2-standard-8")}, "machine type"),
         ({"bucket": a_bucket(project_number="999")}, "999"),
         ({"bucket": a_bucket(location="europe-west4")}, "europe-west4"),
+        ({"node": a_node(spot=True)}, "provisioning spot"),
+        ({"node": a_node(link=Link("other"))}, "network other"),
+        ({"node": a_node(link=Link(external=False))}, "addresses internal only"),
+        ({"node": a_node(disks=(Disk("data"),))}, r"data disks data \(read-only\)"),
+        ({"vm": a_vm(link=Link(external=False))}, "addresses internal only"),
     ],
 )
 def test_what_only_a_person_can_decide_is_refused_with_a_hint(found: dict[str, Any], words: str) -> None:

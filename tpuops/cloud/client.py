@@ -7,7 +7,7 @@ is repeated only when the resource is not there, and what is there counts as our
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tpuops.clock import Clock
@@ -66,6 +66,34 @@ class GoogleCloud:
         if number is None:
             raise NotFound(f"there is no project {project}", method="compute.projects.get", resource=project)
         return number
+
+    async def accelerator_types(self, place: Place) -> frozenset[str]:
+        """The accelerator types that the TPU service has in a zone."""
+        at = tpu.parent(place)
+        found = await self._read("tpu.acceleratorTypes.list", at, lambda: self._tpu.accelerator_types(place))
+        return found or frozenset()
+
+    async def runtime_versions(self, place: Place) -> frozenset[str]:
+        """The runtime versions that the TPU service has in a zone."""
+        at = tpu.parent(place)
+        found = await self._read("tpu.runtimeVersions.list", at, lambda: self._tpu.runtime_versions(place))
+        return found or frozenset()
+
+    async def has_machine_type(self, place: Place, name: str) -> bool:
+        """Whether Compute Engine has a machine type in a zone."""
+        at = f"projects/{place.project}/zones/{place.zone}/machineTypes/{name}"
+        found = await self._read("compute.machineTypes.get", at, lambda: self._compute.machine_type(place, name))
+        return bool(found)
+
+    async def nodes_anywhere(self, project: str) -> tuple[Node, ...]:
+        """Every TPU slice of the project, in all zones."""
+        found = await self._read("tpu.nodes.list", project, lambda: self._tpu.everywhere(project))
+        return found or ()
+
+    async def vms_anywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
+        """Every instance of the project with these labels, in all zones."""
+        function = lambda: self._compute.everywhere(project, labels)  # noqa: E731 - as the others, but too long a line
+        return await self._read("compute.instances.aggregatedList", project, function) or ()
 
     async def host_keys(self, place: Place, node: str, worker: int) -> tuple[str, ...]:
         """A worker's host keys as `type base64` lines; empty until it has published them."""

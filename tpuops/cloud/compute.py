@@ -39,6 +39,7 @@ class ComputeService:
         self._library = Once(_library, heavy=True)
         self._instances = Once(lambda: self._library().InstancesClient(**self._options()), heavy=True)
         self._operations = Once(lambda: self._library().ZoneOperationsClient(**self._options()), heavy=True)
+        self._machine_types = Once(lambda: self._library().MachineTypesClient(**self._options()), heavy=True)
         self._projects = Once(lambda: self._library().ProjectsClient(**self._options()), heavy=True)
 
     def _options(self) -> dict[str, Any]:
@@ -47,6 +48,17 @@ class ComputeService:
     def get(self, place: Place, name: str) -> Vm:
         """instances.get."""
         return vm(place, self._instances().get(request=_at(place, instance=name), **_ONCE))
+
+    def machine_type(self, place: Place, name: str) -> bool:
+        """machineTypes.get: True where it is there."""
+        return bool(self._machine_types().get(request=_at(place, machine_type=name), **_ONCE).name)
+
+    def everywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
+        """instances.aggregatedList by labels, all pages."""
+        wanted = " AND ".join(f"labels.{key}={value}" for key, value in labels.items())
+        pages = self._instances().aggregated_list(request={"project": project, "filter": wanted}, **_ONCE)
+        zones = ((zone.rpartition("/")[2], scoped.instances) for zone, scoped in pages)
+        return tuple(vm(Place(project, zone), found) for zone, instances in zones for found in instances)
 
     def insert(self, spec: VmSpec, request_id: str) -> str:
         """instances.insert; the operation's name. The same request id names the same insertion."""
@@ -83,18 +95,20 @@ class ComputeService:
 
 
 def _library() -> SimpleNamespace:
-    """The three clients and two messages that are used, out of more than a hundred."""
+    """The four clients and two messages that are used, out of more than a hundred."""
     parts = (
         "services.instances.client",
         "services.zone_operations.client",
         "services.projects.client",
+        "services.machine_types.client",
         "types.compute",
     )
-    instances, operations, projects, messages = submodules("google.cloud.compute_v1", *parts)
+    instances, operations, projects, machine_types, messages = submodules("google.cloud.compute_v1", *parts)
     return SimpleNamespace(
         InstancesClient=instances.InstancesClient,
         ZoneOperationsClient=operations.ZoneOperationsClient,
         ProjectsClient=projects.ProjectsClient,
+        MachineTypesClient=machine_types.MachineTypesClient,
         Instance=messages.Instance,
         Operation=messages.Operation,
     )

@@ -10,6 +10,7 @@ Errors raised by all methods: `Transient` (after bounded retries where the call 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Protocol
@@ -62,6 +63,21 @@ class CloudReader(Protocol):
 
     async def project_number(self, project: str) -> str:
         """The project's number, digits only."""
+
+    async def accelerator_types(self, place: Place) -> frozenset[str]:
+        """The accelerator types that the TPU service has in a zone."""
+
+    async def runtime_versions(self, place: Place) -> frozenset[str]:
+        """The runtime versions that the TPU service has in a zone."""
+
+    async def has_machine_type(self, place: Place, name: str) -> bool:
+        """Whether Compute Engine has a machine type in a zone."""
+
+    async def nodes_anywhere(self, project: str) -> tuple[Node, ...]:
+        """Every TPU slice of the project, in all zones, whoever owns it."""
+
+    async def vms_anywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
+        """Every instance of the project that carries these labels, in all zones."""
 
     async def host_keys(self, place: Place, node: str, worker: int) -> tuple[str, ...]:
         """`type base64` lines of a worker's SSH host keys from guest attributes; empty until it has published them."""

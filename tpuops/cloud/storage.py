@@ -237,6 +237,7 @@ def bucket(found: Any) -> Bucket:
         project_number=str(found.project_number or ""),
         labels=dict(found.labels),
         created=found.time_created,
+        regions=tuple(region.lower() for region in found.data_locations or ()),
     )
 
 

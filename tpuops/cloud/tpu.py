@@ -51,6 +51,21 @@ class TpuService:
         """nodes.get."""
         return node(place, self._client().get_node(request={"name": path(place, name)}, **_ONCE))
 
+    def accelerator_types(self, place: Place) -> frozenset[str]:
+        """acceleratorTypes.list, all pages."""
+        found = self._client().list_accelerator_types(request={"parent": parent(place)}, **_ONCE)
+        return frozenset(each.type_ for each in found)
+
+    def runtime_versions(self, place: Place) -> frozenset[str]:
+        """runtimeVersions.list, all pages."""
+        found = self._client().list_runtime_versions(request={"parent": parent(place)}, **_ONCE)
+        return frozenset(each.version for each in found)
+
+    def everywhere(self, project: str) -> tuple[Node, ...]:
+        """nodes.list in the zone `-`, which means all of them (google-cloud.md 1.1), all pages."""
+        found = self._client().list_nodes(request={"parent": parent(Place(project, "-"))}, **_ONCE)
+        return tuple(node(Place(project, each.name.split("/")[3]), each) for each in found)
+
     def create(self, spec: NodeSpec) -> str:
         """nodes.create; the operation's name. There is no request id: only the node's name protects against doubles."""
         request = {"parent": parent(spec.place), "node_id": spec.name, "node": message(spec)}

@@ -8,12 +8,19 @@ API shows, never what stands here. Unknown types give `None` and unknown zones a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tpuops.facts.tables import table
+
+DUAL_REGIONS = {
+    "nam4": ("us-central1", "us-east1"),
+    "eur4": ("europe-north1", "europe-west4"),
+    "asia1": ("asia-northeast1", "asia-northeast2"),
+}
+"""The named dual-regions of Cloud Storage."""
 
 _RANGE = re.compile(r"^(?P<prefix>.+)-(?P<low>\d+)(?:\.\.(?P<high>\d+))?$")
 _AI_ZONE = re.compile(r"ai\d+[a-z]")
@@ -72,6 +79,18 @@ def parent_zone(zone: str) -> str:
     """
     region, _, place = zone.rpartition("-")
     return f"{region}-{place[-1]}" if _AI_ZONE.fullmatch(place) else zone
+
+
+def location_holds(location: str, region: str, regions: Collection[str] = ()) -> bool:
+    """Whether a bucket in `location` (lower case) has its data in `region`; `regions` are a custom dual-region's own.
+
+    Source: google-cloud.md 4.9. The EU multi-region leaves London and Zurich out.
+    """
+    if region == location or region in regions or region in DUAL_REGIONS.get(location, ()):
+        return True
+    if location == "eu":
+        return region.startswith("europe-") and region not in {"europe-west2", "europe-west6"}
+    return location in {"us", "asia"} and region.startswith(f"{location}-")
 
 
 def is_tensorflow(runtime: str) -> bool:

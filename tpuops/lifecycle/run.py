@@ -21,7 +21,7 @@ from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
-from tpuops.lifecycle.up import planned, provision
+from tpuops.lifecycle.up import compared, planned, provision
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
 from tpuops.stages.record import ENDED, RUNNING
@@ -39,7 +39,7 @@ async def train(site: Site, source: Source) -> Report:
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
     """
     trainable(site.environment)
-    plan, _ = await planned(site)
+    plan, _ = await compared(site)
     if plan.effects:
         missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
         name = site.environment.name

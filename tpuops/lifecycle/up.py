@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tpuops.environment import Finding, refused
+from tpuops.errors import Busy, Refused
 from tpuops.lifecycle.site import Site, holding
-from tpuops.plan import Plan, Role, Verb, changes
+from tpuops.plan import Differs, Plan, Role, Verb, changes
 from tpuops.resources import Node, Observed
 from tpuops.stages.apply import Crew
+from tpuops.stages.check import Questions, offered
 from tpuops.stages.look import look
+from tpuops.stages.record import RUNNING, Records
 from tpuops.stages.recover import make_missing, with_capacity
 
 
@@ -21,9 +25,52 @@ class Upped:
 
 
 async def planned(site: Site) -> tuple[Plan, Observed]:
-    """What would change. Reads only."""
-    observed = await look(site.cloud, site.desired)
-    return changes(site.desired, observed), observed
+    """What would change, and that it can be had. Reads only; what stands already is not asked for again.
+
+    Raises:
+        EnvironmentFileError: the file asks for what is not offered, or for what only `down` and `up` can change.
+        Busy: the change would hurt a run that is open.
+    """
+    plan, observed = await compared(site)
+    if any(change.verb is Verb.DELETE for change in plan.effects):
+        await _refuse_while_open(site, observed, "the file asks for no VM any more")
+    questions = Questions(
+        site.cloud, site.environment, site.desired, lambda method, why: _unanswered(site, method, why)
+    )
+    await offered(plan, questions)
+    return plan, observed
+
+
+def _unanswered(site: Site, method: str, why: str) -> None:
+    site.journal.record("check.unanswered", method=method, why=why)
+
+
+async def compared(site: Site) -> tuple[Plan, Observed]:
+    """What would change, from one look. Raises as `planned`."""
+    try:
+        observed = await look(site.cloud, site.desired)
+    except Refused as error:
+        if error.method != "storage.buckets.get":
+            raise
+        hint = "set `bucket.name` to a bucket of this project, or leave it out"
+        raise refused(site.environment, [Finding(("bucket", "name"), error.message, hint)]) from error
+    try:
+        return changes(site.desired, observed), observed
+    except Differs as error:
+        await _refuse_while_open(site, observed, error.message)
+        raise refused(site.environment, [Finding(error.field, error.message, error.hint)]) from error
+
+
+async def _refuse_while_open(site: Site, observed: Observed, why: str) -> None:
+    """Raises `Busy` where a run is open: it was started on what stands, and an edit must not pull that away."""
+    if observed.bucket is None or observed.bucket.project_number != observed.project_number:
+        return
+    record = await Records(site.store, f"{site.prefix}run.json").read()
+    if record is not None and record.state == RUNNING:
+        raise Busy(
+            f"run {record.run_id} is open on what stands, and the file was changed: {why}",
+            hint=f"put the file back, or `{site.typed('stop')}` it first; nothing was touched",
+        )
 
 
 async def up(site: Site) -> Upped:
@@ -42,7 +89,7 @@ async def provision(site: Site, crew: Crew) -> Node:
     Raises:
         NoCapacity, Transient: still nothing after bounded waits; others at once.
     """
-    plan, observed = await planned(site)
+    plan, observed = await compared(site)
     for role, found in ((Role.NODE, observed.node), (Role.VM, observed.vm)):
         change = plan.of(role)
         if found is not None and change is not None and change.verb is Verb.KEEP:

@@ -26,6 +26,7 @@ WORDS = {
     "vm.stands": "vm {name}: stands",
     "vm.gone": "vm {name}: gone",
     "lease.wait": "waiting for the lease of {holder}, {age_s:.0f} s old",
+    "check.unanswered": "could not be checked beforehand ({method}): {why}",
     "capacity.wait": "no machine yet, trying again in {wait_s:.0f} s: {why}",
     "run.enter": "run: {entry} ({reason})",
     "run.closing": "run {run}: it had ended; finishing what was left to do",

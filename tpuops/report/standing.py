@@ -7,7 +7,7 @@ from typing import Any
 
 from tpuops.report.run import left, table
 
-SIGNS = {"keep": " ", "create": "+", "start": "~", "wait": "~", "replace": "-/+"}
+SIGNS = {"keep": " ", "create": "+", "start": "~", "wait": "~", "replace": "-/+", "delete": "-"}
 
 
 def plan(document: Mapping[str, Any]) -> str:

@@ -85,6 +85,8 @@ async def _make_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
 
 async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
     change, spec = plan.of(Role.VM), desired.vm
+    if change is not None and change.verb is Verb.DELETE:
+        await delete_vm(desired, crew, change.reason)
     if change is None or spec is None:
         return None
     if change.verb is Verb.REPLACE:
@@ -168,12 +170,12 @@ async def delete_node(desired: Desired, crew: Crew, reason: str) -> None:
 
 
 async def delete_vm(desired: Desired, crew: Crew, reason: str) -> None:
-    """Delete our VM, if the file has one, and wait until its name is free. Raises `Conflict` where it is not ours."""
-    if desired.vm is None:
+    """Delete our VM, asked for or not, and wait until its name is free. Raises `Conflict` where it is not ours."""
+    if desired.vm_at is None:
         return
-    cloud, at = crew.cloud, desired.vm
-    read, delete = lambda: cloud.vm(at.place, at.name), lambda: cloud.delete_vm(at.place, at.name)
-    await _delete(_Target(Role.VM, at.name, read, delete), desired, crew, reason)
+    cloud, (place, name) = crew.cloud, desired.vm_at
+    read, delete = lambda: cloud.vm(place, name), lambda: cloud.delete_vm(place, name)
+    await _delete(_Target(Role.VM, name, read, delete), desired, crew, reason)
 
 
 async def _delete(target: _Target, desired: Desired, crew: Crew, reason: str) -> None:

@@ -21,4 +21,4 @@ async def look(cloud: CloudReader, desired: Desired) -> Observed:
 
 
 async def _vm(cloud: CloudReader, desired: Desired) -> Vm | None:
-    return None if desired.vm is None else await cloud.vm(desired.vm.place, desired.vm.name)
+    return None if desired.vm_at is None else await cloud.vm(*desired.vm_at)
