@@ -123,7 +123,7 @@ async def _follow(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEn
         if isinstance(item, LogChunk):
             _take(item, attempt, progress, eyes)
         else:
-            return _ended(item, attempt, eyes)
+            return _ended(item, attempt, progress, eyes)
     raise Unreachable("the log stream ended without saying how the training ended")
 
 
@@ -138,11 +138,11 @@ def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> 
         eyes.journal.record("train.stepping", attempt=attempt.number, step=progress.first_step)
 
 
-def _ended(item: Exit | AgentStatus, attempt: Attempt, eyes: Eyes) -> AttemptEnd:
+def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
     code = item.code if isinstance(item, Exit) else None
     signal = item.signal if isinstance(item, Exit) else 0
     worker = WorkerEvidence(worker=0, log=bytes(attempt.tail), exit_code=code, signal=signal)
-    evidence = Evidence(workers=(worker,), node_state=attempt.node.state, node_health=attempt.node.health)
+    evidence = Evidence((worker,), attempt.node.state, attempt.node.health, progress=progress.pattern)
     return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), attempt.node)
 
 
