@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -76,6 +78,21 @@ def test_a_killed_run_is_joined_by_the_next_one_with_the_same_training_process(
     assert len(creates) == 1
     assert b"waiting for the lease" not in err
     assert b'"attempts": 1' in out
+
+
+def test_a_run_is_joined_with_the_local_folder_and_its_key_gone(user: User, until: Callable[..., Any]) -> None:
+    user.write(TRAINER, steps="600", pace="0.02")
+    first = user.start("run")
+    before = until(lambda: training(user))
+    until(lambda: [request for request in user.requests() if "run.json" in request["path"]])
+    kill(first)
+    shutil.rmtree(user.state.parent / "local-tests")
+    second = user.start("run", "--json")
+    until(lambda: [request for request in user.requests() if request["method"] == "tpu.nodes.patch"])
+    assert training(user) == before
+    out, err = second.communicate(timeout=90)
+    assert second.returncode == 0, err.decode()
+    assert json.loads(out)["attempts"] == 1
 
 
 def test_a_second_controller_is_refused_while_the_first_lives(user: User, until: Callable[..., Any]) -> None:

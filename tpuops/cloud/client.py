@@ -153,6 +153,19 @@ class GoogleCloud:
 
         return await self._once("tpu.nodes.start", change, lambda: self._tpu.start(place, name), is_starting)
 
+    async def set_node_metadata(self, place: Place, name: str, metadata: Mapping[str, str]) -> Operation:
+        """Replace the whole metadata map of a node; the same map twice is the same."""
+        at = tpu.path(place, name)
+        change = Operation("tpu", "", "update", at, place)
+
+        async def is_set() -> bool:
+            found = await self.node(place, name)
+            return found is not None and dict(found.metadata) == dict(metadata)
+
+        return await self._once(
+            "tpu.nodes.patch", change, lambda: self._tpu.set_metadata(place, name, metadata), is_set
+        )
+
     async def create_vm(self, spec: VmSpec) -> Operation:
         """Admit an instance. Raises as `create_node`."""
         request_id = str(uuid.uuid4())

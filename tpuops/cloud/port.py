@@ -101,6 +101,9 @@ class Cloud(CloudReader, Protocol):
     async def start_node(self, place: Place, name: str) -> Operation:
         """Start a stopped node; `wait` may end in `NoCapacity`."""
 
+    async def set_node_metadata(self, place: Place, name: str, metadata: Mapping[str, str]) -> Operation:
+        """Replace the whole metadata map: there is no fingerprint, so read just before."""
+
     async def create_vm(self, spec: VmSpec) -> Operation:
         """Admit an instance. Raises as `create_node`."""
 

@@ -5,7 +5,7 @@ Methods are synchronous and run in the threads of `calls`; nothing here waits, r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,12 @@ class TpuService:
     def start(self, place: Place, name: str) -> str:
         """nodes.start; the operation's name."""
         return _operation(self._client().start_node(request={"name": path(place, name)}, **_ONCE))
+
+    def set_metadata(self, place: Place, name: str, metadata: Mapping[str, str]) -> str:
+        """nodes.patch of the whole metadata map (it has no fingerprint, 2.1); the operation's name."""
+        changed = {"name": path(place, name), "metadata": dict(metadata)}
+        request = {"node": changed, "update_mask": {"paths": ["metadata"]}}
+        return _operation(self._client().update_node(request=request, **_ONCE))
 
     def poll(self, operation: str) -> Answer | bool:
         """operations.get: False while it runs, True when it succeeded, else what it failed with."""

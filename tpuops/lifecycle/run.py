@@ -22,6 +22,7 @@ from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.up import compared, planned, provision
+from tpuops.stages.access import let_in
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
 from tpuops.stages.record import ENDED, RUNNING
@@ -43,7 +44,7 @@ async def train(site: Site, source: Source) -> Report:
     if plan.effects:
         missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
         name = site.environment.name
-        raise TpuopsError(f"environment {name} is not up: {missing}", hint=site.typed("up"))
+        raise TpuopsError(f"environment {name} is not up: {missing}", hint=f"{site.typed('up')} provisions it")
     async with holding(site, "train", plan) as crew:
         return await _told(site, crew, source, tear_down=False)
 
@@ -88,6 +89,7 @@ async def _provisioned(story: Story, *, tear_down: bool) -> Report:
     site, crew = story.site, story.crew
     try:
         story.node = await provision(site, crew)
+        await let_in(site.desired, crew, story.node)
     except Busy:
         raise
     except TpuopsError as error:

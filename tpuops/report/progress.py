@@ -17,6 +17,7 @@ WORDS = {
     "node.exists": "node {name}: exists already",
     "node.ready": "node {name}: READY, {workers} worker(s)",
     "node.stands": "node {name}: stands",
+    "node.key": "node {name}: adding this machine's SSH key",
     "node.gone": "node {name}: gone",
     "node.lost": "node {name}: lost",
     "vm.create": "vm {name}: creating ({reason})",

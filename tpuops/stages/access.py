@@ -12,11 +12,14 @@ from tpuops.clock import Clock
 from tpuops.cloud.port import CloudReader
 from tpuops.errors import Unreachable
 from tpuops.remote.port import Agent, Connector, Host
-from tpuops.resources import Node
+from tpuops.resources import Desired, Node
+from tpuops.stages.apply import Crew
 
 REACH_TIMEOUT_S = 600.0
 TRY_S = 10.0
 LOOK_S = 0.5
+KEYS = "ssh-keys"
+KEY_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,17 @@ class Lost:
     """The node is not what it was: `node` is what the API shows now (None: nothing)."""
 
     node: Node | None
+
+
+async def let_in(desired: Desired, crew: Crew, node: Node) -> None:
+    """Add our key to a node that another machine made; other people's keys stay. A key that is there changes nothing."""
+    ours, there = desired.node.metadata[KEYS], node.metadata.get(KEYS, "")
+    if ours in there.splitlines():
+        return
+    crew.fence()
+    crew.journal.record("node.key", name=node.name)
+    wanted = {**node.metadata, KEYS: f"{there}\n{ours}".strip()}
+    await crew.cloud.wait(await crew.cloud.set_node_metadata(node.place, node.name, wanted), KEY_TIMEOUT_S)
 
 
 async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Route, clock: Clock) -> Agent | Lost:
