@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from tpuops.environment.model import Environment
 from tpuops.facts import catalogue, names
-from tpuops.resources import BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
+from tpuops.resources import METADATA_BUCKET, BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
 
 VM_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 TERMINATION_MARGIN = timedelta(hours=1)
@@ -26,16 +26,17 @@ def desired(environment: Environment, *, owner: str, public_key: str, now: datet
         now: UTC; decides only the end that Compute Engine enforces on a VM created now.
     """
     owned = Owned(environment.slug, owner)
+    bucket = _bucket(environment, owned)
     return Desired(
         owned=owned,
-        node=_node(environment, owned, public_key),
+        node=_node(environment, owned, public_key, bucket.name),
         vm=_vm(environment, owned, public_key, now),
-        bucket=_bucket(environment, owned),
+        bucket=bucket,
         spare_vm=_vm_at(environment, owned) if environment.vm is None else None,
     )
 
 
-def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
+def _node(environment: Environment, owned: Owned, public_key: str, bucket: str) -> NodeSpec:
     return NodeSpec(
         name=names.node_name(owned.environment, owned.owner),
         place=Place(environment.project, environment.zone),
@@ -43,7 +44,7 @@ def _node(environment: Environment, owned: Owned, public_key: str) -> NodeSpec:
         runtime=environment.tpu.runtime,
         spot=environment.tpu.spot,
         labels={**environment.tpu.labels, **owned.labels},
-        metadata=_metadata(environment.ssh.user, public_key),
+        metadata={**_metadata(environment.ssh.user, public_key), METADATA_BUCKET: bucket},
         link=_link(environment),
         service_account=environment.tpu.service_account or "",
         disks=tuple(Disk(disk.name, disk.mode == "read-only") for disk in environment.tpu.disks),

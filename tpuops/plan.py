@@ -13,6 +13,7 @@ from enum import StrEnum
 from tpuops.errors import Conflict
 from tpuops.facts import catalogue
 from tpuops.resources import (
+    METADATA_BUCKET,
     TRANSITIONAL_STATES,
     Bucket,
     Desired,
@@ -130,6 +131,8 @@ def _node(desired: Desired, node: Node | None) -> Change:
         _check_same("runtime", ("tpu", "runtime"), spec.name, node.runtime, spec.runtime)
         _check_same("provisioning", ("tpu", "provisioning"), spec.name, _provisioning(node), _provisioning(spec))
         _check_disks(spec, node)
+        home = node.metadata.get(METADATA_BUCKET, desired.bucket.name)
+        _check_same("home bucket", ("bucket", "name"), spec.name, home, desired.bucket.name)
         _check_attached(spec, node)
     return Change(Role.NODE, verb, spec.name, reason)
 

@@ -14,6 +14,9 @@ LABEL_MANAGED = "tpuops"
 LABEL_ENVIRONMENT = "tpuops-env"
 LABEL_OWNER = "tpuops-owner"
 
+METADATA_BUCKET = "tpuops-bucket"
+"""On a node: the home bucket it was made for, where its run is on record."""
+
 LOST_STATES = frozenset({"PREEMPTED", "TERMINATED"})
 """Node states that only deletion leaves (facts: google-cloud.md 2.2)."""
 

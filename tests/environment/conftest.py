@@ -20,6 +20,7 @@ from tpuops.environment import Environment, load
 from tpuops.journal import Event
 from tpuops.lifecycle.opening import Opening, open_site
 from tpuops.lifecycle.site import Site
+from tpuops.stages.lease import RENEW_S
 
 Result = TypeVar("Result")
 
@@ -35,10 +36,10 @@ train: {source: ., command: [python3, train.py]}
 
 
 class HastyClock(SystemClock):
-    """Nobody waits for capacity here: every sleep is short."""
+    """Nobody waits for capacity here: every sleep is short, but for that of the lease between two renewals."""
 
     async def sleep(self, wait_s: float) -> None:
-        await asyncio.sleep(min(wait_s, 0.05))
+        await asyncio.sleep(wait_s if wait_s == RENEW_S else min(wait_s, 0.05))
 
 
 @dataclass

@@ -35,6 +35,7 @@ def test_the_key_is_for_one_user_and_carries_nobodys_address(v3_8):
         "ssh-keys": "tpuops:ssh-ed25519 AAAAC3Nza tpuops",
         "enable-guest-attributes": "TRUE",
         "block-project-ssh-keys": "TRUE",
+        "tpuops-bucket": names.bucket_name("my-project", "v3-8", "ann"),
     }
 
 
