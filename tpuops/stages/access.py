@@ -38,7 +38,7 @@ class Lost:
 
 
 async def let_in(desired: Desired, crew: Crew, node: Node) -> None:
-    """Add our key to a node that another machine made; other people's keys stay. A key that is there changes nothing."""
+    """Add our key to a node that another machine made; other people's keys stay. One that is there changes nothing."""
     ours, there = desired.node.metadata[KEYS], node.metadata.get(KEYS, "")
     if ours in there.splitlines():
         return
