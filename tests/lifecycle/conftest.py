@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.messages import documents
 from tpuops import embedded
 
 TRAINER = """
@@ -52,8 +53,12 @@ class User:
     def state(self) -> Path:
         return Path(self.env["TPUOPS_STATE"]) / "cloud"
 
+    @property
+    def program(self) -> Path:
+        return Path(sys.executable).parent / "tpuops"
+
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [str(Path(sys.executable).parent / "tpuops"), *words]
+        command = [str(self.program), *words]
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             command, cwd=self.folder, env=self.env, stdout=pipe, stderr=pipe, start_new_session=True
@@ -72,7 +77,9 @@ class User:
         process = self.start(*words, "--json")
         out, err = process.communicate(timeout=timeout_s)
         assert process.returncode == code, f"exit {process.returncode}\n{out.decode()}\n{err.decode()}"
-        return json.loads(out)
+        document = json.loads(out)
+        documents.check(words[0], document)
+        return dict(document)
 
     def requests(self, after: int = 0) -> list[dict[str, Any]]:
         stage = embedded.status(self.state)
@@ -115,12 +122,17 @@ teardown: {success: <success>, failure: <failure>, interrupt: <interrupt>}
 """
 
 
+def made_user(folder: Path, owner: str = "ada") -> User:
+    """A user of their own name in a folder with one environment; `end` it."""
+    env = {**os.environ, "TPUOPS_STATE": str(folder / "state"), "TPUOPS_ENV": "tiny", "TPUOPS_OWNER": owner}
+    made = User(folder, env)
+    made.write(TRAINER)
+    return made
+
+
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
-    state = tmp_path / "state"
-    env = {**os.environ, "TPUOPS_STATE": str(state), "TPUOPS_ENV": "tiny", "TPUOPS_OWNER": "ada"}
-    made = User(tmp_path, env)
-    made.write(TRAINER)
+    made = made_user(tmp_path)
     yield made
     made.end()
 

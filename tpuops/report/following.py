@@ -25,10 +25,10 @@ def after_up(typed: Typed) -> Steps:
 def after_run(document: Mapping[str, Any], typed: Typed) -> Steps:
     """See what came of it; remove what stays."""
     steps: Steps = []
-    if document.get("saved"):
-        steps.append((typed("fetch"), "brings outputs and logs home"))
     if document["exit_code"] not in {0, 6}:
         steps.append((typed("logs"), "shows what it said"))
+    if document.get("saved"):
+        steps.append((typed("fetch"), "brings outputs and logs home"))
     if any(thing["kind"] != "bucket" for thing in document.get("kept", ())):
         steps.append((typed("down"), "removes the machines"))
     return steps
@@ -58,11 +58,15 @@ def after_logs(document: Mapping[str, Any], typed: Typed) -> Steps:
     """Go on watching, or bring it home."""
     if document["alive"]:
         return [(typed("logs", "--follow"), "goes on as it grows"), (typed("attach"), "joins its tmux session")]
-    return [(typed("fetch"), "brings saved outputs and logs home")] if document["source"] == "bucket" else []
+    if document["source"] == "bucket":
+        return [(typed("fetch"), "brings saved outputs and logs home")]
+    return [(typed("status"), "shows what the run does now")]
 
 
 def after_stop(document: Mapping[str, Any], typed: Typed) -> Steps:
     """Bring the results home, remove the machines."""
+    if not document["run_id"]:
+        return [(typed("status"), "shows what stands")]
     steps: Steps = []
     if document["saved"]:
         steps.append((typed("fetch"), "brings outputs and logs home"))

@@ -45,6 +45,8 @@ def run(run: Mapping[str, Any]) -> list[str]:
     words = [state if not run["ended_as"] else f"{state} ({run['ended_as']})", f"attempt {run['attempt']}"]
     if run["step"] >= 0:
         words.append(f"step {run['step']}")
+    elif run["state"] == "running":
+        words.append("no step told yet")
     if run["goodput"] is not None:
         words.append(f"goodput {run['goodput']:.0%}")
     words.append(f"{len(run['recoveries'])} recoveries" if len(run["recoveries"]) != 1 else "1 recovery")

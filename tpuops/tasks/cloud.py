@@ -32,7 +32,9 @@ def status(asked: Invocation) -> Answer:
 
     stage = embedded.status(embedded.folder())
     if stage is None:
-        return Answer({"running": False, "state": str(embedded.folder())}, "not running")
+        return Answer(
+            {"running": False, "state": str(embedded.folder())}, "not running", [("tpuops cloud.start", "starts it")]
+        )
     standing = embedded.ask(stage, "GET", "/_cloud/status")
     lines = [f"{stage.url} (process {stage.pid}, SSH port {stage.ssh_port})"]
     lines += [f"  {kind}: {_short(standing[kind])}" for kind in ("nodes", "instances", "buckets") if kind in standing]

@@ -44,7 +44,8 @@ def check(asked: Invocation) -> Answer:
             problems[str(path)] = [error.message, *error.evidence]
     document = {"checked": [str(path) for path in paths], "problems": problems}
     if not problems:
-        return Answer(document, f"{len(paths)} right")
+        words = "1 environment file is right" if len(paths) == 1 else f"{len(paths)} environment files are right"
+        return Answer(document, words)
     said = [line for message, *lines in problems.values() for line in lines or [message]]
     wrong = EnvironmentFileError(f"{len(problems)} of {len(paths)} environment files are wrong", evidence=said)
     return Answer(document, error=wrong)
