@@ -85,7 +85,8 @@ async def torn_down(site: Site, crew: Crew, report: Report, *, tear_down: bool) 
     word = words.success if report.exit_code == DONE else words.failure
     if report.outcome == "stopped":
         word = words.interrupt
-    torn = await end_machines(site, crew, delete=tear_down and word == "delete" and not report.remains)
+    why = "the file says keep" if tear_down else "`train` and `stop` remove nothing"
+    torn = await end_machines(site, crew, delete=tear_down and word == "delete" and not report.remains, why=why)
     remains = report.remains + torn.remains
     return replace(
         report,
@@ -127,8 +128,8 @@ def with_unsaved(report: Report, story: Story, results: Collected | AttemptEnd) 
     return replace(report, saved=saved, remains=(*report.remains, left))
 
 
-async def end_machines(site: Site, crew: Crew, *, delete: bool) -> Torn:
-    """Delete node and VM, or name them as kept."""
+async def end_machines(site: Site, crew: Crew, *, delete: bool, why: str = "the file says keep") -> Torn:
+    """Delete node and VM, or name them as kept, and `why`."""
     if delete:
         torn = await remove(site.desired, crew, "the run is over")
         site.journal.record("teardown.done", removed=list(torn.removed), remains=[left.name for left in torn.remains])
@@ -136,4 +137,4 @@ async def end_machines(site: Site, crew: Crew, *, delete: bool) -> Torn:
     observed, problem = await seen(site.desired, crew)
     if observed is None:
         return Torn((), unknown(site.desired, problem), ())
-    return Torn((), kept_bucket(observed) + standing(site.desired, observed, "the file says keep"), ())
+    return Torn((), kept_bucket(observed) + standing(site.desired, observed, why), ())
