@@ -71,7 +71,7 @@ async def entered(story: Story) -> Attempt | AttemptEnd:
     async def enter(agent: Agent) -> Attempt | AttemptEnd:
         status = await agent.status()
         record = story.record if story.record.state else None
-        way = runs.enter(record, status, story.source.digest, story.machine.id)
+        way = runs.enter(record, status, story.source.digest, story.machine.id, runs.program_of(story.site.environment))
         story.site.journal.record("run.enter", entry=str(way.entry), reason=way.reason)
         if way.entry is runs.Entry.BEGIN:
             story.begin_anew()

@@ -113,7 +113,8 @@ def new_record(site: Site, source: Source) -> RunRecord:
     """A run nobody has started yet: its id is the time and the source."""
     now = site.clock.now()
     run_id = now.strftime("%Y%m%d-%H%M%S-") + source.digest[:6]
-    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"), by=site.user)
+    program = runs.program_of(site.environment)
+    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"), by=site.user, program=program)
 
 
 def summary(story: Story) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class RunRecord:
 
     `state` is running, ended (the outcome is known, saving or teardown may be unfinished) or closed. `node_id` is the
     node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints, `by`
-    the person who began it.
+    the person who began it, `program` the digest of what the file says to run.
     """
 
     run_id: str
@@ -38,6 +38,7 @@ class RunRecord:
     recoveries: tuple[Mapping[str, Any], ...] = ()
     outcome: Mapping[str, Any] = field(default_factory=dict)
     by: str = ""
+    program: str = ""
 
     def data(self) -> bytes:
         """The object's bytes."""

@@ -5,6 +5,8 @@ A living run is sacred: it is joined, never started a second time, and a changed
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -36,14 +38,16 @@ class Way:
     reason: str
 
 
-def enter(record: RunRecord | None, status: AgentStatus, source: str, node_id: str) -> Way:
+def enter(record: RunRecord | None, status: AgentStatus, source: str, node_id: str, program: str = "") -> Way:
     """Compare the record in the bucket with what the machine, a worker of `node_id`, says.
+
+    `source` and `program` are the digests of what this command would start; an empty `program` is not compared.
 
     Raises:
         Busy: a run lives there that this command may not join.
     """
     if status.alive:
-        return _living(record, status, source)
+        return _living(record, status, source, program)
     if record is None or record.state != RUNNING:
         return Way(Entry.BEGIN, "no run is open")
     if record.source != source:
@@ -55,7 +59,7 @@ def enter(record: RunRecord | None, status: AgentStatus, source: str, node_id: s
     return Way(Entry.RESUME, f"run {record.run_id} is open and its machine was made anew")
 
 
-def _living(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
+def _living(record: RunRecord | None, status: AgentStatus, source: str, program: str) -> Way:
     known = record is not None and record.run_id == status.run_id and record.state == RUNNING
     if not known:
         raise Busy(
@@ -68,7 +72,20 @@ def _living(record: RunRecord | None, status: AgentStatus, source: str) -> Way:
             f"run {status.run_id} lives and was started from another source",
             hint="let it end, or `tpuops stop` it first; nothing was touched",
         )
+    if record.program and program and program != record.program:
+        raise SourceChanged(
+            f"run {status.run_id} lives, and the file's command, setup, env, secrets or outputs were changed since",
+            hint="put them back, or let it end, or `tpuops stop` it first; nothing was touched",
+        )
     return Way(Entry.JOIN, f"attempt {status.attempt} of run {status.run_id} lives (process {status.pid})")
+
+
+def program_of(environment: Environment) -> str:
+    """The digest of what the file says to run, secrets by their references."""
+    told = environment.model_dump(mode="json", include={"train", "rehearsal"})
+    for key in ("source", "progress"):  # the source has a digest of its own, and the pattern is read here alone
+        del told["train"][key]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec:
