@@ -19,6 +19,8 @@ FILTERS: dict[str, tuple[str, str]] = {
     "ledger": (r"about \d+\.\d{4} USD( so far)", r"about <usd> USD\1"),
     "cost": (r"(cost: about )\d+\.\d{4}( USD by list price)", r"\1<usd>\2"),
     "goodput": (r"goodput \d+%", "goodput <n>%"),
+    "live": (r"(is open, attempt \d+, )(?:no step told yet|step \d+(?:, goodput <n>%)?)", r"\1<how far>"),
+    "packaged": (r"(?m)^(?:example|hardened|v\d\w*-\d+)  .*\n", ""),
     "bytes": (r"\b\d+(?:\.\d)? (?:B|KiB)\b", "<size>"),
     "seconds": (r"\b\d+\.\d s\b *", "<s>  "),
 }
@@ -39,8 +41,9 @@ def filtered(screen: str, folder: Path) -> str:
 
 def _one_step(lines: list[str]) -> list[str]:
     kept: list[str] = []
+    shown = any(STEP.match(line) for line in lines)
     for number, line in enumerate(lines):
-        if STEPPING.match(line):
+        if STEPPING.match(line) and shown:
             continue
         if not STEP.match(line):
             kept.append(line)

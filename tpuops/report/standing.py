@@ -47,7 +47,7 @@ def run(run: Mapping[str, Any]) -> list[str]:
         words.append(f"step {run['step']}")
     elif run["state"] == "running":
         words.append("no step told yet")
-    if run["goodput"] is not None:
+    if run["goodput"] is not None and run["step"] >= 0:
         words.append(f"goodput {run['goodput']:.0%}")
     words.append(f"{len(run['recoveries'])} recoveries" if len(run["recoveries"]) != 1 else "1 recovery")
     by = f", begun by {run['by']}" if run["by"] else ""
