@@ -21,6 +21,12 @@ def ended(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*INVOKE, *words], capture_output=True, text=True, check=False, timeout=30, **options)
 
 
+def _hearing_signals() -> None:
+    """A shell's background job ignores SIGINT, `nohup` SIGHUP, and their children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def begun(name: str, *words: str) -> subprocess.Popen[str]:
     """A task that waits; returns when it does."""
     process = subprocess.Popen(
@@ -28,8 +34,7 @@ def begun(name: str, *words: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background job ignores SIGINT, and its children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=_hearing_signals,  # noqa: PLW1509 - nothing here holds a lock
     )
     assert process.stderr.readline() == "waiting\n"
     return process

@@ -151,8 +151,8 @@ def test_losing_the_connection_hangs_up_a_terminal_and_closes_the_pipes_of_a_com
     assert command.wait(10) == 255
     command.stdin.close()
     command.stdout.close()
-    time.sleep(0.3)
-    assert site.says(fresh, "cat ~/hup ~/eof") == "hup\nend"
+    look = "for n in $(seq 100); do [ -s ~/hup ] && [ -s ~/eof ] && break; sleep 0.05; done; cat ~/hup ~/eof"
+    assert site.says(fresh, look) == "hup\nend"
 
 
 async def test_a_terminal_can_be_resized(site, machine) -> None:
