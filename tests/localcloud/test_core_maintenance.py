@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.localcloud.talk import INSTANCES, NODES, ZONE, Talk
-from tpuops.localcloud.core.events import StartMachine, StopMachine
+from tpuops.localcloud.core.events import Control, StartMachine, StopMachine
 
 GOOGLE = {"metadata-flavor": "Google"}
 ALPHA = NODES.replace("/v2/", "/v2alpha1/")
@@ -105,3 +105,12 @@ def test_an_instance_that_is_preempted_with_notice_stops():
     assert inside(talk, vm["id"], "preempted") == "TRUE"
     talk.wait(5)
     assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "TERMINATED"
+
+
+def test_a_scripted_slow_login_reaches_the_machine():
+    deeds = [{"ssh_delay": {"delay_s": 2}}]
+    talk = Talk([{"on": {"after_s": 20}, "do": deed} for deed in deeds])
+    talk.node()
+    talk.wait(15)
+    orders = [event.order for event in talk.events if isinstance(event, Control)]
+    assert orders == [{"order": "ssh_delay", "delay_s": 2}]

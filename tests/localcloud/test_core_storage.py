@@ -191,6 +191,13 @@ def test_compose_copy_and_rewrite_make_new_objects(talk):
         assert talk.raw("GET", talk.object(name), alt="media").body == b"12"
 
 
+def test_a_composed_object_has_hashes_of_its_own_whatever_the_request_says(talk):
+    shown = talk.put("a", b"1")[1]
+    body = {"sourceObjects": [{"name": "a"}, {"name": "a"}], "destination": {"crc32c": shown["crc32c"]}}
+    status, composed = talk.call("POST", f"{talk.object('b')}/compose", body)
+    assert (status, composed["crc32c"] != shown["crc32c"]) == (200, True)
+
+
 def test_bytes_are_forgotten_with_the_last_object_that_holds_them(talk):
     talk.call("PATCH", "/storage/v1/b/bkt", {"softDeletePolicy": {"retentionDurationSeconds": "0"}})
     talk.put("a", b"same")

@@ -111,7 +111,7 @@ def compose(call: Call) -> Answer:
         wanted = (source.get("objectPreconditions") or {}).get("ifGenerationMatch")
         conditions.check({"ifGenerationMatch": str(wanted)} if wanted else {}, stored["shown"], reading=False)
         data += call.world.content(stored["content"])
-    written = write(call, (bucket, call.params["object"]), data, body.get("destination") or {})
+    written = write(call, (bucket, call.params["object"]), data, _without_hashes(body.get("destination") or {}))
     changed = {**written, "componentCount": len(sources)}
     changed.pop("md5Hash", None)  # a composed object has no MD5, only a CRC32C
     stored = call.world.get(KIND, f"{bucket}/{call.params['object']}") or {}
@@ -139,8 +139,13 @@ def copy(call: Call) -> Document:
     target = call.params["targetBucket"]
     if call.world.get(buckets.KIND, target) is None:
         raise refuse("storage.no-bucket")
-    given = {**{field: stored["shown"].get(field) for field in shape.OBJECT_FIELDS}, **call.body()}
+    given = {**{field: stored["shown"].get(field) for field in shape.OBJECT_FIELDS}, **_without_hashes(call.body())}
     return write(call, (target, call.params["targetObject"]), call.world.content(stored["content"]), given)
+
+
+def _without_hashes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """gcloud sends the source's metadata along, its hashes too; the service computes those of the result."""
+    return {field: value for field, value in given.items() if field not in {"crc32c", "md5Hash"}}
 
 
 def write(call: Call, names: tuple[str, str], data: bytes, given: Mapping[str, Any]) -> Document:
