@@ -141,7 +141,7 @@ def _teardown(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list
     """Whether machines are deleted after success, failure and interruption."""
     said: list[bool] = []
 
-    async def end_machines(*_: Any, delete: bool) -> Any:
+    async def end_machines(*_: Any, delete: bool, **__: Any) -> Any:
         said.append(delete)
         return finish.Torn((), (), ())
 

@@ -8,5 +8,6 @@ from tpuops.environment.load import available, find, load, refused
 from tpuops.environment.model import Environment
 from tpuops.environment.owner import owner_of
 from tpuops.environment.problems import Finding
+from tpuops.environment.schema import schema
 
-__all__ = ["Environment", "Finding", "available", "find", "load", "owner_of", "refused"]
+__all__ = ["Environment", "Finding", "available", "find", "load", "owner_of", "refused", "schema"]

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer, field_validator, model_validator
 
 from tpuops.environment import grants
 from tpuops.environment.problems import Lines, Wrong
@@ -218,6 +218,10 @@ class Environment(_Section):
         if value is None:
             raise Wrong("is empty", "write `vm: none` for no machine beside the TPU, or its keys below it")
         return None if value == "none" else value
+
+    @field_serializer("vm", when_used="json")
+    def _none_is_written(self, value: VmSection | None) -> Any:
+        return "none" if value is None else value.model_dump(mode="json")
 
     @property
     def path(self) -> Path:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from tpuops.environment.problems import Wrong
 from tpuops.facts import names
@@ -192,7 +192,14 @@ def _argument(value: str) -> str:
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(duration), PlainSerializer(duration_text, return_type=str)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(duration),
+    PlainSerializer(duration_text, return_type=str),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?$", "minLength": 2, "examples": ["12h", "7d"]}
+    ),
+]
 Project = Annotated[str, AfterValidator(_project)]
 Zone = Annotated[str, AfterValidator(_zone)]
 MachineType = Annotated[str, AfterValidator(_machine_type)]

@@ -49,3 +49,13 @@ def check(asked: Invocation) -> Answer:
     said = [line for message, *lines in problems.values() for line in lines or [message]]
     wrong = EnvironmentFileError(f"{len(problems)} of {len(paths)} environment files are wrong", evidence=said)
     return Answer(document, error=wrong)
+
+
+@task()
+def schema(asked: Invocation) -> Answer:
+    """Print the JSON Schema of environment files, for editors."""
+    import json
+
+    from tpuops.environment import schema as made
+
+    return Answer(text=json.dumps(made(), indent=2))
