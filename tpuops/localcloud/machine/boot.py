@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import signal
 import socket
 import sys
 import time
@@ -31,10 +32,17 @@ _LONGEST_LINE = 1 << 24  # metadata may hold 512 KB, more once quoted
 def main() -> None:
     """Run until the cloud goes."""
     landlock = confine()
+    _hear_signals()
     voice = _voice()
     if sys.version_info < (3, 12):  # the default waits for children with one thread each
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
     asyncio.run(_live(voice, {"landlock": landlock, "python": platform.python_version()}))
+
+
+def _hear_signals() -> None:
+    """A cloud started under `nohup` or in a shell's background ignores signals that a machine's processes must get."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _voice() -> BinaryIO:
