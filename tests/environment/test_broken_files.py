@@ -25,8 +25,8 @@ def test_a_broken_file_is_refused_with_every_problem_and_its_line(path, monkeypa
     assert refused.value.exit_code == 2
 
 
-def test_there_are_at_least_forty_cases_and_some_with_many_problems():
-    assert len(CASES) >= 40
+def test_there_are_at_least_eighty_cases_and_some_with_many_problems():
+    assert len(CASES) >= 80
     assert max(len([line for line in expected(path) if not line.startswith("    ")]) for path in CASES) >= 10
 
 
