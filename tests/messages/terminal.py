@@ -37,7 +37,7 @@ class Terminal:
 
     def screen(self) -> str:
         """What is to be seen now, without blanks at the ends of lines; a line that was wrapped at the edge is one."""
-        shown = self._tmux("capture-pane", "-p", "-J").splitlines()
+        shown = self._tmux("capture-pane", "-p", "-J", "-S", "-").splitlines()
         return "\n".join(line.rstrip() for line in shown).strip("\n") + "\n"
 
     def until(self, pattern: str, patience_s: float = 60.0) -> str:

@@ -80,7 +80,7 @@ class Story:
         self.see("status-all", "status", "--all", "--cloud", "local")
 
     def live(self) -> None:
-        self.user.write(TRAINER, steps="100000", pace="0.2")
+        self.user.write(TRAINER, steps="100000", pace="0.5")
         with self._typed("run") as first:
             first.until(r"\| step=2 ")
             self.see("status-running", "status")
