@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from tpuops.cloud.port import StoredObject
 from tpuops.errors import StillBilling
 from tpuops.lifecycle.consent import Agree, nobody
-from tpuops.lifecycle.site import Site, holding
+from tpuops.lifecycle.site import Site, holding, unfenced
 from tpuops.lifecycle.stop import GRACE_S, refuse_anothers, stopped, words
 from tpuops.plan import Plan
 from tpuops.resources import Observed
 from tpuops.stages import lease
-from tpuops.stages.apply import Crew
 from tpuops.stages.look import look
 from tpuops.stages.record import ENDED, RUNNING, Records, RunRecord
 from tpuops.stages.teardown import Torn, kept_bucket, remove, standing
@@ -66,7 +65,7 @@ async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Tor
         await agree(f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?")
         await _stop_first(site, record)
     if observed.bucket is None:
-        return await remove(site.desired, Crew(site.cloud, lambda: None, site.clock, site.journal), "down, no bucket")
+        return await remove(site.desired, unfenced(site), "down, no bucket")
     async with holding(site, "down", Plan(())) as crew:
         return await remove(site.desired, crew, "down")
 

@@ -71,11 +71,11 @@ async def finish(story: Story, ending: Ending, *, tear_down: bool) -> Report:
 async def close(story: Story, report: Report, *, tear_down: bool) -> Report:
     """Write the outcome into the record, tear down by the file's word, close the record once nothing is left over."""
     story.record = replace(story.record, state=ENDED, outcome={"report": recorded(report)})
-    await story.records.write(story.record)
+    await story.note()
     done = await torn_down(story.site, story.crew, report, tear_down=tear_down)
     if not done.remains:
         story.record = replace(story.record, state=CLOSED)
-        await story.records.write(story.record)
+        await story.note()
     return done
 
 

@@ -97,8 +97,7 @@ async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
     """Start the record's attempt on the machine; a failed set-up is the attempt's end."""
     site = story.site
     site.journal.attach(site.store, story.objects("journal"))
-    story.crew.fence()
-    await story.records.write(story.record)
+    await story.note()
     spec = runs.spec_of(site.environment, story.record, site.desired.bucket.name)
     try:
         status = await runs.start(agent, spec, story.source.path, story.source.digest)

@@ -53,6 +53,15 @@ class Site:
         return f"tpuops/{names.environment_slug(self.environment.name)}/"
 
 
+def unfenced(site: Site) -> Crew:
+    """A crew for where there is no lease to hold: its bucket is still to be made, or is gone."""
+    return Crew(site.cloud, _unasked, site.clock, site.journal)
+
+
+async def _unasked() -> None:
+    """No fence."""
+
+
 @asynccontextmanager
 async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
@@ -60,8 +69,7 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     Raises:
         Busy: somebody else holds it.
     """
-    crew = Crew(site.cloud, lambda: None, site.clock, site.journal)
-    await make_bucket(plan, site.desired, crew)
+    await make_bucket(plan, site.desired, unfenced(site))
     me = lease.myself(site.user, doing, site.clock)
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
     site.journal.record("lease.taken", holder=me.words())

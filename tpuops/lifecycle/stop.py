@@ -30,6 +30,7 @@ from tpuops.stages.watch import AttemptEnd
 GRACE_S = 30.0
 PATIENCE_S = 300.0
 LOOK_S = 1.0
+LET_GO_LOOKS = 5
 OUTCOME = "stopped"
 
 
@@ -108,6 +109,7 @@ async def stopped(site: Site, record: RunRecord, grace_s: float) -> Stopped:
     while site.clock.monotonic() < deadline:
         found = await records.read()
         if found is None or found.run_id != record.run_id or found.state == CLOSED:
+            await _let_go(site)
             return await _told(site, record.run_id, found, supervised)
         held = await site.store.read(f"{site.prefix}lease.json")
         holder = _holder(held)
@@ -122,6 +124,14 @@ async def stopped(site: Site, record: RunRecord, grace_s: float) -> Stopped:
         f"run {record.run_id} was told to end, and its supervisor has not closed it in {PATIENCE_S:.0f} s",
         hint=f"{site.typed('status')} shows who holds it; the order stands, so it ends with this attempt",
     )
+
+
+async def _let_go(site: Site) -> None:
+    """Who closed the run lets go of the lease a moment later; a command that follows need not find it held."""
+    for _ in range(LET_GO_LOOKS):
+        if _holder(await site.store.read(f"{site.prefix}lease.json")) is None:
+            return
+        await site.clock.sleep(LOOK_S)
 
 
 async def _end_training(site: Site, run_id: str, grace_s: float) -> None:
@@ -196,7 +206,7 @@ async def _saved_from(story: Story, node: Node, grace_s: float) -> Collected:
             return Collected((), ())
         if status.alive:
             story.site.journal.record("stop.training", run=status.run_id, attempt=status.attempt, grace_s=grace_s)
-            story.crew.fence()
+            await story.crew.fence()
             await agent.stop(grace_s)
         results = await saved(story, agent)
     if isinstance(results, AttemptEnd):

@@ -11,7 +11,7 @@ from tpuops.lifecycle.site import Site
 from tpuops.resources import Node
 from tpuops.stages import run as runs
 from tpuops.stages.apply import Crew
-from tpuops.stages.record import RUNNING, Records, RunRecord
+from tpuops.stages.record import CLOSED, RUNNING, Records, RunRecord
 from tpuops.stages.watch import Eyes, Progress
 
 
@@ -67,6 +67,11 @@ class Story:
         """A fresh account of one attempt's progress."""
         return Progress(self.site.environment.train.progress or "", best_step=self.record.best_step)
 
+    async def note(self) -> None:
+        """Write the record down. Raises `Busy` where the lease, or the record itself, is another controller's."""
+        await self.crew.fence()
+        await self.records.write(self.record)
+
     def account(self, progress: Progress) -> None:
         """Add what one attempt did; the failure before it learns when, and from which step, training went on."""
         self.useful_s += progress.useful_s
@@ -102,11 +107,17 @@ class Story:
 
 
 async def open_story(site: Site, crew: Crew, source: Source) -> Story:
-    """Read the record; entering goes on with the run it names or puts a new one in its place."""
+    """Read the record; entering goes on with the run it names or puts a new one in its place.
+
+    An open record is written as it was: whoever held the lease before us cannot write over that any more.
+    """
     records = Records(site.store, f"{site.prefix}run.json")
     found = await records.read()
     record = found if found is not None else new_record(site, source)
-    return Story(site, crew, source, records, record, site.clock.monotonic())
+    story = Story(site, crew, source, records, record, site.clock.monotonic())
+    if found is not None and found.state != CLOSED:
+        await story.note()
+    return story
 
 
 def new_record(site: Site, source: Source) -> RunRecord:

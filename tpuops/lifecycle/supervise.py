@@ -84,6 +84,7 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         story.account(progress)
         if (ended := await _ordered(story, end)) is not None:
             return ended
+        _take_back(story)
         verdict = diagnose(end.evidence)
         decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step)
         story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
@@ -94,6 +95,17 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         if isinstance(results, Collected) or decision.move is Move.GIVE_UP:
             return _ending(verdict, decision, results)
         entry = results  # it finished, and its machine was lost with the results: the next attempt makes them again
+
+
+def _take_back(story: Story) -> None:
+    """Forget an answer to this very attempt's end that an earlier controller noted and did not live to carry out.
+
+    It is given anew: a step of the ladder that was only planned is not taken for tried.
+    """
+    last = story.rows[-1] if story.rows else {}
+    if last.get("attempt") == story.record.attempt and last["action"] != Move.RECONNECT:
+        story.rows.pop()
+        story.record = replace(story.record, past=story.record.past[:-1], recoveries=tuple(story.rows))
 
 
 async def _ordered(story: Story, end: AttemptEnd) -> Ending | None:
@@ -185,6 +197,7 @@ async def _note(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decis
             "class": verdict.refinement or verdict.failure_class,
             "action": str(decision.move),
             "budget": decision.budget,
+            "attempt": story.record.attempt,
             "step": story.record.best_step,
             "checkpoint": await _newest_checkpoint(story),
             "detected_s": round(end.noticed_at - story.began_at, 3),
@@ -194,7 +207,7 @@ async def _note(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decis
         }
     )
     story.record = replace(story.record, past=(*story.record.past, past), recoveries=tuple(story.rows))
-    await story.records.write(story.record)
+    await story.note()
 
 
 async def _newest_checkpoint(story: Story) -> str:

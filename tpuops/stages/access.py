@@ -42,7 +42,7 @@ async def let_in(desired: Desired, crew: Crew, node: Node) -> None:
     ours, there = desired.node.metadata[KEYS], node.metadata.get(KEYS, "")
     if ours in there.splitlines():
         return
-    crew.fence()
+    await crew.fence()
     crew.journal.record("node.key", name=node.name)
     wanted = {**node.metadata, KEYS: f"{there}\n{ours}".strip()}
     await crew.cloud.wait(await crew.cloud.set_node_metadata(node.place, node.name, wanted), KEY_TIMEOUT_S)

@@ -31,7 +31,7 @@ class Crew:
     """
 
     cloud: Cloud
-    fence: Callable[[], None]
+    fence: Callable[[], Awaitable[None]]
     clock: Clock
     journal: Journal
     tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
@@ -100,7 +100,7 @@ async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
 
 
 async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operation]]) -> None:
-    crew.fence()
+    await crew.fence()
     crew.journal.record(f"{change.role}.{change.verb}", name=change.name, reason=change.reason)
     try:
         await crew.cloud.wait(await admit(), CREATE_TIMEOUT_S)
@@ -184,7 +184,7 @@ async def _delete(target: _Target, desired: Desired, crew: Crew, reason: str) ->
         return
     if not desired.owned.owns(found.labels):
         raise Conflict(f"{target.name} is not ours and stays", resource=target.name)
-    crew.fence()
+    await crew.fence()
     crew.journal.record(f"{target.role}.delete", name=target.name, id=found.id, reason=reason)
     await _finish(crew, await target.delete())
     await _gone(crew, target.read, target.name)
@@ -194,7 +194,7 @@ async def _delete(target: _Target, desired: Desired, crew: Crew, reason: str) ->
 async def stop_node(desired: Desired, crew: Crew, reason: str) -> None:
     """Stop our node and wait until it says STOPPED."""
     spec = desired.node
-    crew.fence()
+    await crew.fence()
     crew.journal.record("node.stop", name=spec.name, reason=reason)
     await _finish(crew, await crew.cloud.stop_node(spec.place, spec.name))
     await _settled(desired, crew, {"STOPPED"})

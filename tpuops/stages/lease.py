@@ -100,6 +100,7 @@ class Lease:
         self._generation, self._confirmed = held.generation, held.since
         self._lost = ""
         self._renewing: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
         self._progress: Callable[[], Mapping[str, Any]] = dict
 
     def tell(self, progress: Callable[[], Mapping[str, Any]]) -> None:
@@ -111,13 +112,22 @@ class Lease:
         """The holder this process wrote."""
         return self._me
 
-    def check(self) -> None:
-        """Raise `Busy` unless the lease is surely still ours: stand before every change."""
+    async def check(self) -> None:
+        """Raise `Busy` unless the lease is surely still ours: stand before every change.
+
+        One that ran out while this process stood still, or had no network, is asked for first: perhaps nobody took it.
+        """
+        if not self._lost and self._age_s() > TTL_S:
+            await self._renew()
         if self._lost:
             raise Busy(f"this process lost the lease and stops acting: {self._lost}", hint="tpuops status")
-        age_s = self._clock.monotonic() - self._confirmed
+        age_s = self._age_s()
         if age_s > TTL_S:
             raise Busy(f"the lease could not be renewed for {age_s:.0f} s", hint="check the network, then run again")
+
+    def _age_s(self) -> float:
+        """Seconds since we last surely had it."""
+        return self._clock.monotonic() - self._confirmed
 
     def keep(self) -> None:
         """Renew in the background until `release`."""
@@ -129,6 +139,10 @@ class Lease:
             await self._renew()
 
     async def _renew(self) -> None:
+        async with self._writing:
+            await self._write()
+
+    async def _write(self) -> None:
         asked = self._clock.monotonic()
         me = replace(self._me, progress=dict(self._progress()))
         try:
@@ -151,7 +165,8 @@ class Lease:
     async def release(self) -> None:
         """Delete our lease; somebody else's is left alone."""
         if self._renewing is not None:
-            self._renewing.cancel()
+            async with self._writing:  # a write in flight outlives its cancellation and moves the generation on
+                self._renewing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._renewing
         if not self._lost:
