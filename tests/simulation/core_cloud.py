@@ -24,6 +24,8 @@ from tpuops.localcloud.core.wire import Reply, Request
 from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec, Worker
 
 Result = TypeVar("Result")
+AUTHOR = "x-author"
+"""A header that says which controller asks; the core does not read it."""
 PATIENCE_S = 30.0
 """A client library's time-out: an answer that comes later is none."""
 CHANGES = frozenset(
@@ -94,7 +96,7 @@ class Wire:
         patience_s: float = PATIENCE_S,
     ) -> Reply:
         """The reply of a call that succeeded."""
-        headers = {"content-type": content_type, "authorization": "Bearer sim"}
+        headers = {"content-type": content_type, "authorization": "Bearer sim", AUTHOR: str(self._life.pid)}
         began = self.now()
         reply = await self._net.exchange(Request(verb, path, query or {}, headers, body))
         took_s = (self.now() - began).total_seconds()

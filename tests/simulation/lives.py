@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tests.simulation.loop import VirtualClock
 
 PHASES = ("send", "commit", "reply")
+ANY = "any"
 
 
 class Buried(BaseException):
@@ -27,6 +28,7 @@ class Doom:
 
     `pause_s` None: it dies. Otherwise it stands still that long (SIGSTOP) and goes on.
     `same_host`: where the next controller starts, `after_s` later. With `method`, `call` counts calls of that method.
+    With phase "any", `call` counts points: every phase of every call is one.
     """
 
     call: int
@@ -48,6 +50,8 @@ class Life:
     over: bool = False
     calls: Counter[str] = field(default_factory=Counter)
     on_change: Callable[[Life, str], None] = lambda life, method: None
+    points: list[str] = field(default_factory=list)
+    """The points passed so far, as `phase method`: where a sweep may kill."""
     struck: asyncio.Event = field(default_factory=asyncio.Event)
     _stuck: set[asyncio.Future[None]] = field(default_factory=set)
     _paused: asyncio.Event | None = None
@@ -58,10 +62,16 @@ class Life:
         if phase == "send":
             self.calls[""] += 1
             self.calls[method] += bool(method)
+        self.points.append(f"{phase} {method}".rstrip())
         doom = self.doom
-        if doom is not None and phase == doom.phase and self.calls[doom.method] == doom.call:
+        if doom is not None and self._meets(doom, phase):
             self._strike(doom)
         await self.breathe()
+
+    def _meets(self, doom: Doom, phase: str) -> bool:
+        if doom.phase == ANY:
+            return len(self.points) == doom.call
+        return phase == doom.phase and self.calls[doom.method] == doom.call
 
     async def breathe(self) -> None:
         """Return only while the process runs."""

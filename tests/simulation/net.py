@@ -28,6 +28,8 @@ class Net:
         self._timer: asyncio.TimerHandle | None = None
         self.before: Callable[[Request], None] = lambda request: None
         """Told of each request just before the core gets it."""
+        self.latency: Callable[[], float] = lambda: LATENCY_S
+        """Seconds from a request's sending to its arrival."""
 
     def now(self) -> float:
         """Epoch seconds."""
@@ -42,7 +44,7 @@ class Net:
 
     async def exchange(self, request: Request) -> Reply:
         """Have the core answer, held and delayed as it says. `drop` is left for the caller to see."""
-        await asyncio.sleep(LATENCY_S)
+        await asyncio.sleep(self.latency())
         asked_at = self.now()
         reply = self.deliver(request)
         while reply.hold_until is not None:

@@ -45,6 +45,7 @@ INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheSimulationThatOpensNothing sim"
 PATIENCE_S = 6 * 3600.0
 KINDS = ("tpu.node", "compute.instance")
+SOURCE = Source(Path("/nowhere/source"), "c0ffee5eed")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
 
 
@@ -194,15 +195,18 @@ class Stage:
         return task
 
     async def _run(self, life: Life) -> Ended:
-        site = self._site(life)
         try:
-            report = await run(site, Source(Path("/nowhere/source"), "c0ffee5eed"))
-            end = Ended(life, report.exit_code, report.document)
+            end = await self._act(life, self._site(life))
         except TpuopsError as error:
             end = Ended(life, error.exit_code, error=f"{type(error).__name__}: {error.message}")
         life.over = True
         self.history.ends.append(end)
         return end
+
+    async def _act(self, life: Life, site: Site) -> Ended:
+        """What a controller was started for."""
+        report = await run(site, SOURCE)
+        return Ended(life, report.exit_code, report.document)
 
     def _site(self, life: Life) -> Site:
         clock = LifeClock(life)
@@ -301,7 +305,12 @@ def _json(verb: str, path: str, document: Any, query: dict[str, str] | None = No
 
 def played(schedule: Schedule) -> History:
     """The history of a schedule; the same for the same schedule, as chance is seeded and hosts are imagined."""
-    random.seed(schedule.seed)
+    return staged(lambda: Stage(schedule), schedule.seed)
+
+
+def staged(make: Callable[[], Stage], seed: int) -> History:
+    """The history of whatever a stage plays."""
+    random.seed(seed)
     stage_lives: list[Life] = []
 
     def started(pid: int) -> str:
@@ -313,13 +322,13 @@ def played(schedule: Schedule) -> History:
         return lease.Holder(token, user, life.host, life.pid, "alive", clock.now().isoformat(), doing)
 
     async def main() -> History:
-        stage = Stage(schedule)
+        stage = make()
         stage.lives = stage_lives
         return await stage.play()
 
-    before = lease.started, lease.myself
-    lease.started, lease.myself = started, myself
+    before = lease.started, lease.myself, lease.here
+    lease.started, lease.myself, lease.here = started, myself, lambda: CURRENT.get().host
     try:
         return live(main())
     finally:
-        lease.started, lease.myself = before
+        lease.started, lease.myself, lease.here = before

@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuops.lifecycle.down import Standing
 from tpuops.lifecycle.fetch import Fetched
+from tpuops.lifecycle.lock import Lock
 from tpuops.lifecycle.logs import Told
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.stop import Stopped
@@ -137,6 +138,19 @@ def _row(role: str, name: str, state: str, detail: str) -> dict[str, Any]:
 def torn(done: Torn) -> dict[str, Any]:
     """`down`: removed, kept, remains."""
     return asdict(done)
+
+
+def lock(found: Lock, site: Site) -> dict[str, Any]:
+    """`lock.show` and `lock.break`: the holder as it was found, null where there is none."""
+    holder = found.holder
+    return {
+        "environment": site.environment.name,
+        "lease": None if holder is None else {**asdict(holder), "words": holder.words(), "age_s": found.age_s},
+        "generation": found.generation,
+        "supervised": found.acts,
+        "broken": found.broken,
+        "waited_s": found.waited_s,
+    }
 
 
 def told(done: Told) -> dict[str, Any]:

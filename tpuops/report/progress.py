@@ -27,6 +27,8 @@ WORDS = {
     "vm.stands": "vm {name}: stands",
     "vm.gone": "vm {name}: gone",
     "lease.wait": "waiting for the lease of {holder}, {age_s:.0f} s old",
+    "lease.broken": "lease: taken from {holder}",
+    "lease.runs_out": "waiting {wait_s:.0f} s until it must have stopped",
     "check.unanswered": "could not be checked beforehand ({method}): {why}",
     "capacity.wait": "no machine yet, trying again in {wait_s:.0f} s: {why}",
     "run.enter": "run: {entry} ({reason})",

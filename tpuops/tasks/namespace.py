@@ -6,13 +6,13 @@ from types import ModuleType
 
 from invoke.collection import Collection
 
-from tpuops.tasks import check, cloud, diagnose, environments, run, session, status
+from tpuops.tasks import check, cloud, diagnose, environments, lock, run, session, status
 from tpuops.tasks.task import Task
 
 ROOT = (run, status, session, diagnose, check)
 """Modules whose tasks are typed by their bare names."""
 
-GROUPS = {"cloud": cloud, "env": environments}
+GROUPS = {"cloud": cloud, "env": environments, "lock": lock}
 """Modules whose tasks are typed as `group.task`."""
 
 

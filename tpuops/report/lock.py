@@ -1,0 +1,30 @@
+"""What `lock.show` and `lock.break` say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def shown(document: Mapping[str, Any]) -> str:
+    """The holder and how old its last renewal is."""
+    lease = document["lease"]
+    if lease is None:
+        return f"{document['environment']}: nobody holds the lease"
+    held = "held by" if document["supervised"] else "left over from"
+    return (
+        f"{document['environment']}: {held} {lease['words']}, renewed {lease['age_s']:.0f} s ago"
+        f" (generation {document['generation']})"
+    )
+
+
+def broken(document: Mapping[str, Any]) -> str:
+    """What was taken from whom."""
+    lease = document["lease"]
+    if not document["broken"]:
+        return f"{document['environment']}: nobody holds the lease; nothing to break"
+    waited = f"; waited {document['waited_s']:.0f} s until it must have stopped" if document["waited_s"] else ""
+    return (
+        f"{document['environment']}: taken from {lease['words']} (generation {document['generation']}){waited};"
+        " it is free now"
+    )
