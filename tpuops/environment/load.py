@@ -51,7 +51,7 @@ def find(name: str, start: Path) -> Path:
         path = start / name
         if path.is_file():
             return path.absolute()
-        raise EnvironmentFileError(f"there is no file {name}", hint="`invoke env.list` shows the known environments")
+        raise EnvironmentFileError(f"there is no file {name}", hint="`tpuops env.list` shows the known environments")
     known = available(start)
     if name in known:
         return known[name]

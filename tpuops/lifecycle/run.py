@@ -36,7 +36,7 @@ async def train(site: Site, source: Source) -> Report:
     """Train on what stands; outputs are saved, nothing is torn down.
 
     Raises:
-        TpuopsError: nothing is provisioned (hint: `invoke up`).
+        TpuopsError: nothing is provisioned (hint: `tpuops up`).
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
     """
     trainable(site.environment)
