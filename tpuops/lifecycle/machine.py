@@ -109,5 +109,5 @@ def _check_key(site: Site, name: str, listed: str) -> None:
         raise AccessError(
             f"{name} does not know this machine's key",
             evidence=[f"it was made from another machine or account; the key here is {site.folder / 'id_ed25519'}"],
-            hint=f"{site.typed('train')} or {site.typed('run')} here adds this machine's key; others give the command there",
+            hint=f"{site.typed('train')} or {site.typed('run')} here adds this key",
         )
