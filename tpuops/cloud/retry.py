@@ -25,6 +25,10 @@ LONGEST_WAIT_S = 10.0
 async def repeatedly(ask: Callable[[], Awaitable[Result]], clock: Clock) -> Result:
     """What `ask` returns, asked again after each `Transient`; the last one is raised when tries or time run out."""
     end = clock.monotonic() + LONGEST_S
+    try:
+        return await ask()  # what succeeds at once, as nearly every call does, needs no retrier
+    except Transient as error:
+        failed = [error]
 
     def too_late(_: RetryCallState) -> bool:
         return clock.monotonic() >= end
@@ -39,6 +43,8 @@ async def repeatedly(ask: Callable[[], Awaitable[Result]], clock: Clock) -> Resu
 
     async def once() -> Result:
         # tenacity awaits coroutine functions only; a lambda that returns a coroutine would be handed back unawaited.
+        if failed:
+            raise failed.pop()  # the first try counts as one
         return await ask()
 
     return await retrying(once)
