@@ -20,7 +20,7 @@ from tpuops.lifecycle.story import Story
 from tpuops.remote.port import Agent
 from tpuops.stages import stop as orders
 from tpuops.stages.collect import Collected
-from tpuops.stages.record import next_attempt
+from tpuops.stages.record import RUNNING, next_attempt
 from tpuops.stages.recover import carry_out, harvest
 from tpuops.stages.watch import Attempt, AttemptEnd, watch
 
@@ -31,6 +31,9 @@ DONE_AS = {
     Move.RECONNECT: Action.WAIT_AND_RETRY,
 }
 """How a move is remembered for later decisions."""
+
+ABSENT_WAITS_S = (0.5, 1.0)
+"""Seconds between the looks after which a node that was not shown is taken for gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ async def supervise(story: Story) -> Ending:
         Unreachable: a READY machine stayed silent.
     """
     entry = await entered(story)
+    if isinstance(entry, AttemptEnd):
+        _own_the_run(story)
     try:
         async with asyncio.timeout(_left_s(story)):
             return await _until_end(story, entry)
@@ -69,6 +74,17 @@ async def supervise(story: Story) -> Ending:
             f"run {story.record.run_id} reached its limit of {story.site.environment.limits.runtime}",
             hint="raise `limits.runtime` in the environment file",
         ) from None
+
+
+def _own_the_run(story: Story) -> None:
+    """A machine that was lost before anybody could enter leaves the record as it was found: go on with it, or not.
+
+    What is closed, or was trained from another source, is somebody's past and gets no further attempt.
+    """
+    if story.record.state == RUNNING and story.record.source == story.source.digest:
+        story.go_on()
+    else:
+        story.begin_anew()
 
 
 def _left_s(story: Story) -> float:
@@ -152,6 +168,8 @@ def _ending(verdict: Verdict, decision: Decision, results: Collected | AttemptEn
 
 async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decision) -> Attempt | AttemptEnd:
     """Harvest, note the failure in the record, carry the decision out and start the next attempt."""
+    if decision.move is Move.RECREATE and end.evidence.node_missing and await _stands(story):
+        decision = replace(decision, move=Move.RECONNECT)
     await _note(story, end, verdict, decision)
     if end.agent is not None:
         await _keep_what_is_there(story, end.agent, decision)
@@ -163,6 +181,16 @@ async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: 
     story.record = next_attempt(story.record, story.machine.id)
     kept = end.agent if decision.move is Move.RESTART else None
     return await connected(story, lambda agent: begun(story, agent), kept)
+
+
+async def _stands(story: Story) -> bool:
+    """Whether the very node that an earlier look did not show is READY: that look was old, and nothing is gone."""
+    for wait_s in (*ABSENT_WAITS_S, None):
+        found = await story.site.cloud.node(story.machine.place, story.machine.name)
+        if found is not None or wait_s is None:
+            return found is not None and found.id == story.machine.id and found.is_ready
+        await story.site.clock.sleep(wait_s)
+    raise AssertionError("the last look returns")
 
 
 async def _keep_what_is_there(story: Story, agent: Agent, decision: Decision) -> None:
