@@ -32,6 +32,8 @@ PATIENCE_S = 300.0
 LOOK_S = 1.0
 LET_GO_LOOKS = 5
 OUTCOME = "stopped"
+ENDING = frozenset({"stop", "down"})
+"""What a holder does who will open no run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def refuse_anothers(site: Site, held: StoredObject | None) -> None:
 
 def _refuse_busy(site: Site, held: StoredObject | None) -> None:
     holder = _holder(held)
-    if holder is not None:
+    if holder is not None and holder.doing not in ENDING:
         raise Busy(
             f"no run is open yet, and the environment is held by {holder.words()}",
             hint=f"Ctrl-C there ends it; {site.typed('status')} shows how far it is",
