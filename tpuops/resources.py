@@ -155,7 +155,7 @@ class VmSpec:
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """The machine beside the TPU as the API shows it (states: RUNNING, TERMINATED, ...); `link` None: it did not say."""
+    """The machine beside the TPU as the API shows it (RUNNING, TERMINATED, ...); `link` None: it did not say."""
 
     name: str
     place: Place
