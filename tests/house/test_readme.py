@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -17,14 +18,14 @@ COMMANDS = sorted(set(re.findall(r"(?:`|\(|bin/)(?:tpuops|invoke) ([a-z][a-z.]*(
 
 
 def flags(name: str) -> set[str]:
-    task = namespace()[name]
-    return {flag for argument in task.get_arguments() for flag in argument.names}
+    """By the signature: Invoke's own list of a task's arguments takes their help texts with it."""
+    return set(inspect.signature(namespace()[name].body).parameters)
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_each_command_is_a_task_with_these_flags(words: str) -> None:
     name, *given = words.split()
-    assert {flag.lstrip("-").replace("-", "_") for flag in given} <= {f.replace("-", "_") for f in flags(name)}
+    assert {flag.lstrip("-").replace("-", "_") for flag in given} <= flags(name)
 
 
 def test_every_task_is_in_the_readme() -> None:

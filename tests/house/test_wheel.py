@@ -60,5 +60,5 @@ def test_the_installed_command_works_in_any_folder(installed: Path, tmp_path: Pa
     assert "rehearse" in said(installed, tmp_path, "--list")
     listed = json.loads(said(installed, tmp_path, "env.list", "--json"))["environments"]
     assert "/site-packages/tpuops/_environments/" in listed["v3-8"]
-    assert said(installed, tmp_path, "env.check", "-e", "v3-8") == "1 right\n"
+    assert said(installed, tmp_path, "env.check", "-e", "v3-8") == "1 environment file is right\n"
     assert "running" in said(installed, tmp_path, "cloud.status", "--json")
