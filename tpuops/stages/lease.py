@@ -19,7 +19,7 @@ from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore, StoredObject
-from tpuops.errors import Busy, CloudError, Conflict
+from tpuops.errors import Busy, Conflict, TpuopsError
 from tpuops.journal import Journal
 
 TTL_S = 60.0
@@ -140,7 +140,8 @@ class Lease:
 
     async def _renew(self) -> None:
         async with self._writing:
-            await self._write()
+            with suppress(TpuopsError):  # `check` counts the age of the last success; nothing is assumed
+                await self._write()
 
     async def _write(self) -> None:
         asked = self._clock.monotonic()
@@ -149,8 +150,6 @@ class Lease:
             stat = await self._store.write(self._name, me.data(), if_generation=self._generation)
         except Conflict:
             await self._look_again(asked)
-        except CloudError:
-            return  # `check` counts the age of the last success; nothing is assumed
         else:
             self._generation, self._confirmed = stat.generation, asked
 
@@ -170,7 +169,7 @@ class Lease:
             with suppress(asyncio.CancelledError):
                 await self._renewing
         if not self._lost:
-            with suppress(CloudError):  # an unreleased lease expires by itself
+            with suppress(TpuopsError):  # an unreleased lease expires by itself
                 await self._store.delete(self._name, if_generation=self._generation)
 
 
