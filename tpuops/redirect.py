@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tpuops.errors import TpuopsError
 
-SERVED = {"tpu": "/", "compute": "/compute/v1/", "storage": "/storage/v1/"}
+SERVED = {"tpu": "/", "compute": "/compute/v1/", "storage": "/storage/v1/", "secretmanager": "/secretmanager/"}
 """gcloud's names of the APIs that the embedded cloud serves, and where (facts: google-cloud.md 7.1)."""
 
 UNSET = (

@@ -61,7 +61,8 @@ def test_a_project_of_google_is_refused(tmp_path: Path) -> None:
 
 def test_without_gcloud_the_served_apis_are_still_redirected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert endpoints(tmp_path) == {"tpu": f"{URL}/", "compute": f"{URL}/compute/v1/", "storage": f"{URL}/storage/v1/"}
+    served = {"tpu": "/", "compute": "/compute/v1/", "storage": "/storage/v1/", "secretmanager": "/secretmanager/"}
+    assert endpoints(tmp_path) == {api: URL + path for api, path in served.items()}
 
 
 def test_a_gcloud_whose_list_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,11 @@ TABLE: Mapping[str, Wording] = {
         400, "", "invalid", 'Provided {kind} hash "{given}" doesn\'t match calculated {kind} hash "{found}".'
     ),
     "storage.no-upload": Wording(404, "", "notFound", "The upload session does not exist."),
+    # Secret Manager (One Platform)
+    "secret.exists": Wording(409, "ALREADY_EXISTS", "", "Secret [{secret}] already exists."),
+    "secret.absent": Wording(404, "NOT_FOUND", "", "Secret [{secret}] not found or has no versions."),  # recorded
+    "secret.state": Wording(400, "FAILED_PRECONDITION", "", "Secret Version [{version}] is in {state} state."),
+    "secret.argument": Wording(400, "INVALID_ARGUMENT", "", "{problem}"),
     # Access, before any service (google-cloud.md 5.7, 5.8)
     "access.none": Wording(
         401,

@@ -22,6 +22,7 @@ _SERVICES = {
     "m": "metadata",
     "serviceusage": "serviceusage",
     "resourcemanager": "resourcemanager",
+    "secretmanager": "secretmanager",
     "oslogin": "oslogin",
     "_cloud": "cloud",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuops.localcloud.core import machines, strikes
+from tpuops.localcloud.core import machines, secrets, strikes
 from tpuops.localcloud.core.compute import methods as compute
 from tpuops.localcloud.core.compute import transitions as compute_transitions
 from tpuops.localcloud.core.identity import methods as identity
@@ -16,7 +16,7 @@ from tpuops.localcloud.core.tpu import methods as tpu
 from tpuops.localcloud.core.tpu import transitions as tpu_transitions
 from tpuops.localcloud.core.world import Document
 
-ROUTES = Routes((*tpu.METHODS, *compute.METHODS, *storage.METHODS, *identity.METHODS))
+ROUTES = Routes((*tpu.METHODS, *compute.METHODS, *storage.METHODS, *secrets.METHODS, *identity.METHODS))
 
 
 def _boot_again(scene: Scene, timer: Document) -> None:

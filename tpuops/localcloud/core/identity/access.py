@@ -31,6 +31,7 @@ APIS: Mapping[str, tuple[str, str]] = {
     "serviceusage": ("serviceusage.googleapis.com", "Service Usage API"),
     "resourcemanager": ("cloudresourcemanager.googleapis.com", "Cloud Resource Manager API"),
     "oslogin": ("oslogin.googleapis.com", "Cloud OS Login API"),
+    "secretmanager": ("secretmanager.googleapis.com", "Secret Manager API"),
 }
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 

@@ -33,7 +33,7 @@ OPEN = frozenset({"resourcemanager.projects.testIamPermissions", "oslogin.users.
 ROLES: Mapping[str, tuple[str, ...]] = {
     # Patterns of permissions; one that begins with `-` takes away.
     "roles/owner": ("*",),
-    "roles/editor": ("*", "-*.setIamPolicy"),
+    "roles/editor": ("*", "-*.setIamPolicy", "-secretmanager.versions.access"),
     "roles/viewer": ("*.get", "*.list", "*.getFromFamily", "-storage.objects.*"),
     "roles/tpu.admin": ("tpu.*", "resourcemanager.projects.get"),
     "roles/tpu.viewer": ("tpu.*.get", "tpu.*.list"),
@@ -60,6 +60,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
         "storage.objects.delete",
     ),
     "roles/iam.serviceAccountUser": (ACT_AS,),
+    "roles/secretmanager.secretAccessor": ("secretmanager.versions.access",),
+    "roles/secretmanager.admin": ("secretmanager.*", "resourcemanager.projects.get"),
     "roles/serviceusage.serviceUsageConsumer": ("serviceusage.services.get", "serviceusage.services.list"),
     "roles/serviceusage.serviceUsageAdmin": ("serviceusage.*",),
     "roles/resourcemanager.projectIamAdmin": ("resourcemanager.projects.*IamPolicy",),
@@ -81,6 +83,8 @@ def scopes(method: str, *, mutating: bool) -> frozenset[str]:
         return _ANY | {f"{_AUTH}cloud.tpu"}
     if service == "compute":
         return _ANY | {f"{_AUTH}compute"} | (frozenset() if mutating else {f"{_AUTH}compute.readonly"})
+    if service == "secretmanager":
+        return _ANY
     if service != "storage":
         return _ANY if mutating else _ANY | _READ
     full = _ANY | {f"{_AUTH}devstorage.full_control"}
