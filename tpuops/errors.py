@@ -53,9 +53,13 @@ class EnvironmentFileError(TpuopsError):
 
 
 class AccessError(TpuopsError):
-    """Credentials, permissions or keys that only a person can repair."""
+    """Credentials, permissions or keys that only a person can repair. `kind` is the class that doctor tells scripts."""
 
     exit_code = 3
+
+    def __init__(self, message: str, *, evidence: Sequence[str] = (), hint: str = "", kind: str = "") -> None:
+        super().__init__(message, evidence=evidence, hint=hint)
+        self.kind = kind
 
 
 class CloudError(TpuopsError):

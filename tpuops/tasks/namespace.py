@@ -6,10 +6,10 @@ from types import ModuleType
 
 from invoke.collection import Collection
 
-from tpuops.tasks import check, cloud, diagnose, environments, lock, run, session, status
+from tpuops.tasks import check, cloud, diagnose, doctor, environments, lock, run, session, status
 from tpuops.tasks.task import Task
 
-ROOT = (run, status, session, diagnose, check)
+ROOT = (run, status, session, doctor, diagnose, check)
 """Modules whose tasks are typed by their bare names."""
 
 GROUPS = {"cloud": cloud, "env": environments, "lock": lock}

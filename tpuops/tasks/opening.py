@@ -27,7 +27,7 @@ async def opened(
     from tpuops import embedded
     from tpuops.lifecycle.opening import Opening, open_site
 
-    environment = _environment(asked)
+    environment = chosen(asked)
     stage = await embedded.ensure(embedded.folder()) if environment.cloud == "local" else None
     state = embedded.folder().parent
     opening = Opening(
@@ -37,7 +37,7 @@ async def opened(
         _listeners(asked),
         _show(asked),
         verb=verb,
-        on_call=_calls(asked),
+        on_call=heard(asked),
         flags=asked.flags,
         alone=alone or asked.cloud == "local",
     )
@@ -52,10 +52,11 @@ def rehearsal(asked: Invocation, faults: Path | None) -> Rehearsal:
 
     folder = embedded.folder().parent / "rehearsals" / secrets.token_hex(4)
     show = _show(asked) if asked.verbose else _silent
-    return Rehearsal(_environment(asked), folder, faults, _listeners(asked), show)
+    return Rehearsal(chosen(asked), folder, faults, _listeners(asked), show)
 
 
-def _environment(asked: Invocation) -> Environment:
+def chosen(asked: Invocation) -> Environment:
+    """The environment that was asked for, on the cloud that was asked for."""
     from tpuops.environment import find, load
 
     environment = load(find(asked.env, Path.cwd()))
@@ -88,9 +89,11 @@ def _silent(_data: bytes) -> None:
     """A rehearsal's training log is shown with --verbose only."""
 
 
-def _calls(asked: Invocation) -> Callable[[Call], None]:
-    def heard(call: Call) -> None:
+def heard(asked: Invocation) -> Callable[[Call], None]:
+    """What is done with each API call: with --verbose it is shown."""
+
+    def show(call: Call) -> None:
         if asked.verbose:
             asked.say(f"  api {call.method} {call.resource} {call.code} {call.ms:.0f} ms")
 
-    return heard
+    return show

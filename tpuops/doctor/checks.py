@@ -1,0 +1,8 @@
+"""Every check there is, in the order in which a reader should hear of it."""
+
+from __future__ import annotations
+
+from tpuops.doctor.finding import Check
+
+CHECKS: tuple[Check, ...] = ()
+"""One line a family."""
