@@ -196,6 +196,28 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A quota of the project as the API shows it, in one zone or region; `usage` None: it does not say what is used."""
+
+    id: str
+    place: str
+    limit: int
+    usage: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Slices that take quota without being a node: what a queued resource asked for, whatever became of it."""
+
+    name: str
+    place: Place
+    accelerator: str
+    spot: bool
+    slices: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """What the environment file asks for. `spare_vm`: where a machine would stand that it does not ask for."""
 

@@ -5,19 +5,39 @@ Pure data. Nothing here asks whether somebody answers there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Base URLs without a slash at the end. `anonymous`: no credentials are looked for, and none are sent."""
+    """Base URLs without a slash at the end. `anonymous`: no credentials are looked for, and none are sent.
+
+    `further`: the APIs around machines, by the names that `rest` knows them by.
+    """
 
     tpu: str
     compute: str
     storage: str
     anonymous: bool
     ssh_port: int = 22
+    further: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, service: str) -> str:
+        """Where a service is."""
+        known = {"tpu": self.tpu, "compute": self.compute, "storage": self.storage}
+        return known.get(service) or self.further[service]
+
+
+FURTHER: Mapping[str, str] = {
+    "serviceusage": "https://serviceusage.googleapis.com",
+    "resourcemanager": "https://cloudresourcemanager.googleapis.com",
+    "cloudquotas": "https://cloudquotas.googleapis.com",
+    "iam": "https://iam.googleapis.com",
+    "secretmanager": "https://secretmanager.googleapis.com",
+}
+"""The embedded cloud serves each of them below a folder of that name."""
 
 
 def google() -> Endpoints:
@@ -27,11 +47,12 @@ def google() -> Endpoints:
         compute="https://compute.googleapis.com",
         storage="https://storage.googleapis.com",
         anonymous=False,
+        further=FURTHER,
     )
 
 
 def at(url: str, ssh_port: int) -> Endpoints:
-    """All three services below one URL, whose path may carry a key.
+    """All services below one URL, whose path may carry a key.
 
     Raises:
         ValueError: it is not a loopback address; credentials-free calls go nowhere else.
@@ -40,7 +61,8 @@ def at(url: str, ssh_port: int) -> Endpoints:
     if not is_loopback(host):
         raise ValueError(f"{url} is not on this machine")
     base = url.rstrip("/")
-    return Endpoints(tpu=base, compute=base, storage=base, anonymous=True, ssh_port=ssh_port)
+    further = {service: f"{base}/{service}" for service in FURTHER}
+    return Endpoints(tpu=base, compute=base, storage=base, anonymous=True, ssh_port=ssh_port, further=further)
 
 
 def is_loopback(host: str) -> bool:
