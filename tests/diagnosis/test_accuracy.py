@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.diagnosis.rows import CORPUS, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
+from tests.diagnosis.rows import CORPUS, FOURTH, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
 from tests.diagnosis.variations import VARIATIONS, cut_after_decisive, noise_after, wrapped_hard, wrapped_words
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
@@ -41,14 +41,14 @@ def test_at_least_98_percent_of_the_corpus_have_an_acceptable_action():
     assert len(wrong) <= 0.02 * len(CORPUS), wrong
 
 
-@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND], ids=["corpus", "further", "second"])
+@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND, FOURTH], ids=["corpus", "further", "second", "fourth"])
 def test_no_healthy_log_is_flagged(rows):
     healthy = [row for row in rows if row["class"] == "healthy"]
     assert healthy
     assert [row["id"] for row in healthy if not right_class(row)] == []
 
 
-@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND], ids=["corpus", "further", "second"])
+@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND, FOURTH], ids=["corpus", "further", "second", "fourth"])
 def test_no_users_error_is_retried(rows):
     only_a_person = [row for row in rows if set(row["acceptable_actions"]) <= USER_ERRORS]
     retried = []
@@ -63,27 +63,31 @@ def test_no_users_error_is_retried(rows):
 
 
 def test_a_users_own_error_never_costs_a_retry():
-    for row in CORPUS + FURTHER + SECOND:
+    for row in CORPUS + FURTHER + SECOND + FOURTH:
         if row["class"] == "user_code_error":
             verdict = verdict_on_text(row["text"].encode())
             assert decide(verdict, Shape(), (), Budgets(), step=1).move is Move.GIVE_UP, row["id"]
 
 
 def test_the_further_excerpts_are_many_and_from_other_threads():
-    sources = {row["source"] for row in FURTHER}
-    assert len(FURTHER) >= 60
-    assert len(sources) >= 60
-    assert all(row["source"].startswith("https://github.com/") for row in FURTHER + SECOND)
+    assert len({row["source"] for row in FURTHER}) >= 60
+    seen = {row["source"] for row in CORPUS + FURTHER + SECOND}
+    assert len({row["source"] for row in FOURTH} - seen) == len(FOURTH) >= 40
+    assert all(row["source"].startswith("https://github.com/") for row in FURTHER + SECOND + FOURTH)
 
 
 def test_first_sight_is_recorded_as_it_was():
-    """What the signatures said before they had seen the excerpts: 80 % and 81 % of the classes."""
-    for rows, least in ((FURTHER, 0.80), (SECOND, 0.80)):
-        right = sum(row["first_sight"]["class"] == row["class"] for row in rows)
-        assert least <= right / len(rows) < least + 0.02
+    """What the signatures said before they had seen the excerpts, classes and actions.
+
+    The fourth set was chosen for what the first three lack (services beside Google's own, Kubernetes, IAP, refused
+    requests), so its share is the lower one.
+    """
+    for rows, classes, actions in ((FURTHER, 66, 72), (SECOND, 34, 38), (FOURTH, 38, 43)):
+        assert sum(row["first_sight"]["class"] == row["class"] for row in rows) == classes
+        assert sum(row["first_sight"]["action"] in row["acceptable_actions"] for row in rows) == actions
 
 
-@pytest.mark.parametrize("rows", [FURTHER, SECOND], ids=["further", "second"])
+@pytest.mark.parametrize("rows", [FURTHER, SECOND, FOURTH], ids=["further", "second", "fourth"])
 def test_what_first_sight_missed_was_mended(rows):
     wrong = [row["id"] for row in rows if not (right_class(row) and right_action(row))]
     assert set(wrong) <= {"hf-13956", "brax-87-slow-compile"}  # nothing in their text tells a start from a stall

@@ -33,7 +33,7 @@ MEANT = {
     "429",
     "4003",
 }
-MEANT |= {"4010", "503", "100", "128", "111", "127", "122", "502", "504"}
+MEANT |= {"4010", "4033", "400", "503", "100", "128", "111", "127", "122", "502", "504"}
 """Numbers that programs print by contract: exit codes, HTTP codes, errno, tunnel codes."""
 
 

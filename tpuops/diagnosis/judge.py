@@ -39,6 +39,7 @@ _ALARM = re.compile(
 )
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
 _ECHO_OF = "echo of "
+EXPLAINED = "its surroundings explain it"
 HARMLESS = "part of a message that is known to be harmless"
 NAMES_A_CAUSE = _RANK[Role.CAUSE]
 WEIGHTLESS = 9
@@ -138,7 +139,7 @@ def _resolved(hit: Hit, fired: set[str], seen: int) -> Finding:
     if case is None:
         return _finding(hit)
     if case.drop:
-        return _finding(hit, dropped="its surroundings explain it")
+        return _finding(hit, dropped=EXPLAINED)
     failure_class = case.failure_class or signature.failure_class
     fallback = CLASSES[failure_class].action if case.failure_class else signature.action
     return Finding(hit, failure_class, case.action or fallback, signature.role)
@@ -220,7 +221,8 @@ def _last_line(log: Log) -> tuple[int, bytes]:
 
 def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
     number, line = _last_line(log)
-    alarm = _first_alarm(log, engine)
+    explained = frozenset(each.hit.line_number for each in findings if each.dropped == EXPLAINED)
+    alarm = _first_alarm(log, engine, explained)
     if failed or alarm is not None or not line:
         if alarm is not None:
             number, line = alarm
@@ -229,7 +231,7 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
     return Judgement(HEALTHY, Action.NONE, line, number, confidence, findings=findings, why="nothing wrong is in it")
 
 
-def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
+def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
     lines = log.tail.split(b"\n")
     last = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1)
@@ -238,6 +240,6 @@ def _first_alarm(log: Log, engine: Engine) -> tuple[int, bytes] | None:
     for at in range(last + 1, len(lines)):
         belongs = harmless and goes_on(lines[at], lines[at - 1], shipped=shipped)
         harmless = belongs or bool(engine.benign.search(lines[at]))
-        if not harmless and _ALARM.search(lines[at]):
+        if not harmless and log.tail_line + at not in explained and _ALARM.search(lines[at]):
             return log.tail_line + at, lines[at]
     return None
