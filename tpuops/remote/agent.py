@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +13,9 @@ import asyncssh
 
 from tpuops import templates
 from tpuops.errors import CommandFailed, Unreachable
-from tpuops.remote import commands, lines, sync
+from tpuops.remote import commands, lines, readiness, sync
 from tpuops.remote.port import AgentStatus, Exit, LogChunk, RunSpec, Saved
+from tpuops.remote.readiness import Question, Readiness
 
 _STDERR_BYTES = 8192
 T = TypeVar("T")
@@ -60,6 +62,17 @@ class SshAgent:
             await talk.send(() if first.get("have") else sync.tar(source))
             if (await self._reply(talk))["ok"]["source"] != digest:
                 raise ValueError("another tree was taken")
+
+    async def preflight(self, question: Question) -> Readiness:
+        """Whether a run can start there; changes nothing but one small object in the bucket, which it removes."""
+        return await self._ask(readiness.read, "preflight", data=json.dumps(asdict(question)).encode())
+
+    async def prepare(self, spec: RunSpec) -> Mapping[str, str]:
+        """Set up as `start` does and start nothing; the versions that the program will find, by package.
+
+        Raises `CommandFailed` with the last lines where setup fails.
+        """
+        return await self._ask(dict, "prepare", data=json.dumps(_plain(spec)).encode())
 
     async def start(self, spec: RunSpec) -> AgentStatus:
         """Set up (once per source digest and boot disk) and start the attempt in tmux; finds it if it already lives.

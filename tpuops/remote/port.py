@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tpuops.remote.readiness import Question, Readiness
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -94,6 +96,12 @@ class Agent(Protocol):
 
     async def sync(self, source: Path, digest: str) -> None:
         """Make the machine's source tree equal to `source`; atomic; nothing is sent where the digest is there."""
+
+    async def preflight(self, question: Question) -> Readiness:
+        """Whether a run can start there; changes nothing but one small object in the bucket, which it removes."""
+
+    async def prepare(self, spec: RunSpec) -> Mapping[str, str]:
+        """Set up as `start` does and start nothing; the versions that the program will find, by package."""
 
     async def start(self, spec: RunSpec) -> AgentStatus:
         """Set up (once per source digest and boot disk) and start the attempt in tmux; finds it if it already lives."""

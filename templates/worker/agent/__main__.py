@@ -5,6 +5,8 @@ last one {"ok": ...} or {"error": ...}. Standard library only, Python 3.8 and la
 
     status                          what runs here now
     sync DIGEST                     a source tree on standard input
+    preflight                       a question on standard input: whether a run can start here; changes nothing
+    prepare                         a spec on standard input: set up, and no more
     start                           a spec on standard input: set up, and run in tmux
     follow RUN ATTEMPT OFFSET       the log, pushed, then the end
     stop GRACE_S                    end the run
@@ -12,6 +14,7 @@ last one {"ok": ...} or {"error": ...}. Standard library only, Python 3.8 and la
     evidence                        small texts that explain a failure
     clear                           stale device holders and lock files
     supervise, record RUN ATTEMPT   its own halves inside tmux
+    holders                         its own eyes as root
 """
 
 import importlib
@@ -23,6 +26,8 @@ import replies
 COMMANDS = {
     "status": ("state", "now"),
     "sync": ("tree", "sync"),
+    "preflight": ("preflight", "preflight"),
+    "prepare": ("launch", "prepare_asked"),
     "start": ("launch", "start_asked"),
     "follow": ("follow", "follow"),
     "stop": ("launch", "stop"),
@@ -30,7 +35,11 @@ COMMANDS = {
     "evidence": ("evidence", "evidence"),
     "clear": ("devices", "clear_idle"),
 }
-INSIDE = {"supervise": ("window", "supervise"), "record": ("recorder", "record")}
+INSIDE = {
+    "supervise": ("window", "supervise"),
+    "record": ("recorder", "record"),
+    "holders": ("devices", "say_holders"),
+}
 
 
 def main(words):

@@ -32,9 +32,10 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Bucket:
-    """One bucket. Safe to use from several threads."""
+    """One bucket. Safe to use from several threads. `heard`: the date of the last answer, and our clock then."""
 
-    def __init__(self, name):
+    def __init__(self, name, tries=TRIES, timeout_s=TIMEOUT_S):
+        self.tries, self.timeout_s, self.heard = tries, timeout_s, None
         emulated = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
         self.base = emulated or "https://storage.googleapis.com"
         self.name = urllib.parse.quote(name, safe="")
@@ -57,15 +58,17 @@ class Bucket:
     def request(self, verb, url, body=b"", headers=None):
         """(status, headers, body) of one request, retried while it helps; 308 and 404 are answers, not failures."""
         said, fresh = "", False
-        for attempt in range(TRIES):
+        for attempt in range(self.tries):
             if attempt:
                 time.sleep(random.random() * min(0.25 * 2**attempt, 8))  # noqa: S311 - jitter, no secret
             try:
                 all_headers = {**(headers or {}), **self._authorization(fresh)}
                 request = urllib.request.Request(url, body or None, all_headers, method=verb)
-                with self.opener.open(request, timeout=TIMEOUT_S) as reply:
+                with self.opener.open(request, timeout=self.timeout_s) as reply:
+                    self.heard = reply.headers.get("Date"), time.time()
                     return reply.status, reply.headers, reply.read()
             except urllib.error.HTTPError as error:
+                self.heard = error.headers.get("Date"), time.time()
                 text = error.read(2000)
                 if error.code in (308, 404):
                     return error.code, error.headers, text
@@ -97,6 +100,28 @@ class Bucket:
         status, _, body = self.request("POST", self._upload("media", name), data, _kind(len(data)))
         return _stored(status, body)
 
+    def get(self, name):
+        """An object's bytes."""
+        status, _, body = self.request("GET", self._object(name) + "?alt=media")
+        return _there(status, body)
+
+    def remove(self, name):
+        """Remove an object; one that is not there is no failure."""
+        self.request("DELETE", self._object(name))
+
+    def identity(self):
+        """Who this machine is to the bucket: {"account", "scopes"}, empty where its metadata server does not tell."""
+        found = {"account": "", "scopes": ""}
+        for key, path in (("account", "email"), ("scopes", "scopes")) if self.metadata else ():
+            url = "http://%s/computeMetadata/v1/instance/service-accounts/default/%s" % (self.metadata, path)
+            try:
+                request = urllib.request.Request(url, headers={"Metadata-Flavor": "Google"})
+                with self.direct.open(request, timeout=5) as reply:
+                    found[key] = " ".join(reply.read(4000).decode("utf-8", "replace").split())
+            except (OSError, http.client.HTTPException):
+                break
+        return found
+
     def put_large(self, name, file, size):
         """Upload `size` bytes of an open file in pieces, going on after each break where the bucket says it is."""
         headers = {"X-Upload-Content-Length": str(size), **_kind(0)}
@@ -116,6 +141,9 @@ class Bucket:
                 raise Failed("%s: the bucket stays at byte %d of %d" % (name, arrived, size))
             offset = arrived
 
+    def _object(self, name):
+        return "%s/storage/v1/b/%s/o/%s" % (self.base, self.name, urllib.parse.quote(name, safe=""))
+
     def _upload(self, kind, name):
         query = urllib.parse.urlencode({"uploadType": kind, "name": name})
         return "%s/upload/storage/v1/b/%s/o?%s" % (self.base, self.name, query)
@@ -125,8 +153,12 @@ def _kind(size):
     return {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
 
 
-def _stored(status, body):
+def _there(status, body):
     if status == 404:
         raise Failed("404 not found: " + body.decode("utf-8", "replace")[:200])
-    reply = json.loads(body)
+    return body
+
+
+def _stored(status, body):
+    reply = json.loads(_there(status, body))
     return int(reply["size"]), reply["md5Hash"]

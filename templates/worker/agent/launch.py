@@ -13,6 +13,7 @@ import places
 import processes
 import setup
 import state
+import versions
 
 HIDDEN = ("SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "TMUX", "TMUX_PANE")
 DEVICE_FLAG = "--xla_force_host_platform_device_count"
@@ -44,6 +45,25 @@ def start(spec):
             finally:
                 hidden.clear()
         return state.of_attempt(spec["run_id"], spec["attempt"])
+
+
+def prepare_asked():
+    """`prepare` with the spec on standard input."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return prepare(json.load(sys.stdin))
+
+
+def prepare(spec):
+    """Set up and start nothing, so that `start` has only to start; which packages the training will find.
+
+    Where a run lives, what it uses is left as it is.
+    """
+    spec = _checked(spec)
+    with places.locked():
+        if not state.now().get("alive"):
+            spec.pop("secrets")
+            _place(spec, places.attempt_folder(spec["run_id"], spec["attempt"]))
+        return versions.found(spec["command"], _cwd(spec), environment(spec))
 
 
 def _checked(spec):
@@ -83,13 +103,25 @@ def environment(spec):
     return env
 
 
+def _cwd(spec):
+    return places.source_folder(spec["source"]) if spec["source"] else os.path.expanduser("~")
+
+
 def _prepare(spec, folder, previous):
     """Everything before the first process: folders, records, setup, leftovers of the run before."""
+    cwd, env = _place(spec, folder)
+    for run_id in {previous, spec["run_id"]} - {""}:
+        processes.end(lambda run_id=run_id: processes.of_run(run_id, 0), 0.0)
+    devices.clear()
+    places.write_json(os.path.join(folder, "launch.json"), {"command": spec["command"], "env": env, "cwd": cwd})
+
+
+def _place(spec, folder):
+    """Folders, records and setup; the folder and the environment that the program will have."""
     outputs = os.path.join(places.run_folder(spec["run_id"]), "outputs")
     os.makedirs(outputs, exist_ok=True)
     os.makedirs(folder, exist_ok=True)
-    cwd = places.source_folder(spec["source"]) if spec["source"] else os.path.expanduser("~")
-    env = environment(spec)
+    cwd, env = _cwd(spec), environment(spec)
     places.write_json(os.path.join(folder, "spec.json"), spec)
     places.write_json(
         os.path.join(places.root(), "run.json"), {"run_id": spec["run_id"], "attempt": int(spec["attempt"])}
@@ -97,10 +129,7 @@ def _prepare(spec, folder, previous):
     for name in spec["outputs"]:
         _lead_outputs(cwd, name, outputs)
     setup.ensure(spec, cwd, env)
-    for run_id in {previous, spec["run_id"]} - {""}:
-        processes.end(lambda run_id=run_id: processes.of_run(run_id, 0), 0.0)
-    devices.clear()
-    places.write_json(os.path.join(folder, "launch.json"), {"command": spec["command"], "env": env, "cwd": cwd})
+    return cwd, env
 
 
 def _lead_outputs(cwd, name, outputs):

@@ -26,6 +26,16 @@ def started(pid):
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def began(pid):
+    """When it started, in seconds since the epoch; 0 where there is no such process."""
+    ticks = started(pid)
+    if not ticks:
+        return 0
+    with open("/proc/stat", encoding="ascii") as file:
+        booted = next(int(line.split()[1]) for line in file if line.startswith("btime "))
+    return booted + ticks // os.sysconf("SC_CLK_TCK")
+
+
 def identity(pid):
     """What names the process for good."""
     return {"pid": pid, "start": started(pid), "boot": boot_id()}

@@ -1,0 +1,113 @@
+"""The dead-man's switch on a machine: where nobody supervises any more, it saves the outputs and deletes everything.
+
+Runs on the VM and on worker 0 of the TPU, with the machine's own identity, from boot on. It reads the age of the
+environment's lease in the home bucket, by the server's clock alone. A lease that is renewed is never touched, whoever
+holds it; one that cannot be read is not a stale one. Before it acts it takes the lease itself, over the generation it
+judged: a controller that comes back is refused, and one that was faster wins. It deletes the other machine first, then
+its own, each only if it carries this environment's labels. It ends nothing else, and may be started many times.
+
+Needs, on the home bucket: storage.objects.get, create, delete. On the project: tpu.nodes.get, tpu.nodes.delete,
+tpu.queuedresources.get, tpu.queuedresources.delete, compute.instances.get, compute.instances.delete.
+Standard library only, Python 3.8 and later.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import sys
+import time
+
+import api
+import machines
+import results
+import switch
+
+
+def watch(google, orders, folder):
+    """Look for as long as the machine lives."""
+    me, began, readable = secrets.token_hex(8), time.monotonic(), time.monotonic()
+    mark, queued, stale = os.path.join(folder, "checked-in"), None, None
+    while True:
+        time.sleep(orders["look_s"])
+        queued = machines.is_queued(google, orders) if queued is None else queued
+        seen = switch.seen(google, orders)
+        readable = readable if seen["state"] == "unknown" else time.monotonic()
+        if seen["state"] == "held" and seen["age_s"] <= orders["grace_s"] and seen["token"] != me:
+            open(mark, "ab").close()
+        past = {
+            "me": me,
+            "checked_in": os.path.exists(mark),
+            "since_boot_s": time.monotonic() - began,
+            "unknown_s": time.monotonic() - readable,
+            "queued": bool(queued),
+        }
+        verdict, why = switch.judge(orders, seen, past)
+        # Believed when a second look says the same of the same generation.
+        now = (verdict, seen.get("generation"))
+        if verdict == switch.REAP and (stale == now or seen.get("token") == me):
+            fence = switch.Fence(google, orders, me)
+            fence.blind = seen["state"] == "unknown"
+            act(google, orders, fence, seen, why)
+        stale = now
+
+
+def act(google, orders, fence, seen, why):
+    """Take the lease over the generation that was judged, then reap; whatever goes wrong is tried at the next look."""
+    try:
+        if fence.hold(seen.get("generation", 0)):
+            reap(google, orders, fence, why)
+        else:
+            api.say("somebody was faster")
+    except switch.Lost:
+        api.say("somebody else holds the lease: nothing more is done")
+    except api.Failed as error:
+        api.say("later again: %s" % error)
+
+
+def reap(google, orders, fence, why):
+    """Save what this machine holds, then delete the other machine and, last, this one.
+
+    Raises `Failed` (come back later: everything is asked anew) or `Lost`.
+    """
+    api.say("acting: %s" % why)
+    told = {"why": why, "by": orders["role"]}
+    if orders["role"] == "node":
+        told.update(results.save(orders, fence))
+    fence.tell("reaper.acts", told)
+    others_first = [("vm", machines.vm_of), ("node", machines.node_of)]
+    problems = []
+    for kind, find in others_first if orders["role"] == "node" else reversed(others_first):
+        if not fence.renew():
+            raise switch.Lost()
+        try:
+            machines.remove(google, orders, fence, find(google, orders))
+        except api.Failed as error:
+            problems.append("%s: %s" % (kind, error))
+            api.say(problems[-1])
+    if problems:
+        raise api.Failed("; ".join(problems))
+
+
+def main(folder):
+    """0 where there is nothing to watch here, or another one watches already."""
+    google = api.Google()
+    orders = google.metadata("instance/attributes/tpuops-reaper")
+    if orders is None or (google.metadata("instance/attributes/agent-worker-number") or "0").strip() != "0":
+        return 0
+    with open(os.path.join(folder, "reaper.lock"), "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return 0
+        watch(google, json.loads(orders), folder)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1])
+    except (api.Failed, OSError, ValueError, KeyError) as error:
+        api.say("%s: %s" % (type(error).__name__, error))
+        code = 1
+    sys.exit(code)
