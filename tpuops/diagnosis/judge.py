@@ -221,7 +221,7 @@ def _last_line(log: Log) -> tuple[int, bytes]:
 
 def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
     number, line = _last_line(log)
-    explained = frozenset(each.hit.line_number for each in findings if each.dropped == EXPLAINED)
+    explained = frozenset(each.hit.line_number for each in findings if each.dropped in {EXPLAINED, HARMLESS})
     alarm = _first_alarm(log, engine, explained)
     if failed or alarm is not None or not line:
         if alarm is not None:
