@@ -18,6 +18,7 @@ TITLES: Mapping[str, str] = {
     "serviceusage": "Service Usage API v1",
     "resourcemanager": "Resource Manager API v1",
     "oslogin": "OS Login API v1",
+    "iamcredentials": "IAM Service Account Credentials API v1",
     "secretmanager": "Secret Manager API v1",
     "identity": "OAuth",
     "metadata": "Metadata server of a machine",

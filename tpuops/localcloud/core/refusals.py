@@ -188,6 +188,31 @@ TABLE: Mapping[str, Wording] = {
     "access.no-service": Wording(
         403, "PERMISSION_DENIED", "forbidden", "Not found or permission denied for {service}."
     ),
+    "access.billing": Wording(  # recorded
+        403,
+        "PERMISSION_DENIED",
+        "forbidden",
+        "This API method requires billing to be enabled. Please enable billing on project #{number} by visiting"
+        " https://console.developers.google.com/billing/enable?project={number} then retry.",
+    ),
+    "access.zone": Wording(  # recorded
+        403, "PERMISSION_DENIED", "forbidden", "Permission denied on 'locations/{zone}' (or it may not exist)."
+    ),
+    "access.quota-project": Wording(  # recorded
+        403,
+        "PERMISSION_DENIED",
+        "forbidden",
+        "Your application is authenticating by using local Application Default Credentials. The {service} API requires"
+        " a quota project, which is not set by default.",
+    ),
+    "access.user-project": Wording(  # recorded
+        403,
+        "PERMISSION_DENIED",
+        "forbidden",
+        "Caller does not have required permission to use project {project}. Grant the caller the"
+        " roles/serviceusage.serviceUsageConsumer role, or a custom role with the serviceusage.services.use"
+        " permission.",
+    ),
     "access.etag": Wording(409, "ABORTED", "conflict", "There were concurrent policy changes. Please retry."),
     # Any service
     "no-method": Wording(404, "NOT_FOUND", "notFound", "Method not found: {verb} {path}"),
@@ -195,6 +220,15 @@ TABLE: Mapping[str, Wording] = {
     # Identity (OAuth)
     "oauth.grant": Wording(400, "unsupported_grant_type", "", "Invalid grant_type: {grant}"),
     "oauth.signature": Wording(400, "invalid_grant", "", "Invalid JWT Signature."),
+    "oauth.scope": Wording(400, "invalid_scope", "", "Bad Request"),  # recorded
+    "oauth.target": Wording(  # recorded
+        400,
+        "invalid_target",
+        "",
+        'The target service indicated by the "audience" parameters is invalid. This might either be because the pool or'
+        " provider is disabled or deleted or because it doesn't exist.",
+    ),
+    "oauth.stale": Wording(400, "invalid_grant", "", "ID Token is stale to sign-in."),
     "oauth.token": Wording(400, "invalid_token", "", "Invalid Value"),
 }
 

@@ -24,6 +24,8 @@ _SERVICES = {
     "resourcemanager": "resourcemanager",
     "secretmanager": "secretmanager",
     "oslogin": "oslogin",
+    "sts": "identity",
+    "iamcredentials": "iamcredentials",
     "_cloud": "cloud",
 }
 

@@ -7,6 +7,9 @@ Permissive until `POST /_cloud/access` (or a fault script's `access`) says other
     user_scopes: [...]              what the user's own tokens are good for from now on
     disabled: [tpu.googleapis.com]  APIs that are off      enable_delay_s: 2    how late an enabling takes effect
     projects: [local-p]             the only projects there are
+    logins: {TOKEN: {email, scopes, error, description, subtype}}   what becomes of refresh tokens (tokens.py)
+    pools: [audience]               the only workload identity providers there are (federation.py)
+    unbilled, zones, quota_project  further obstacles (obstacles.py)
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuops.localcloud.core.draw import project_number
-from tpuops.localcloud.core.identity import permissions, tokens
+from tpuops.localcloud.core.identity import obstacles, permissions, tokens
+from tpuops.localcloud.core.identity.obstacles import info as _info
 from tpuops.localcloud.core.refusals import Refusal, refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document, World
 
-FIELDS = {"enforce", "bindings", "anonymous", "user_scopes", "disabled", "enable_delay_s", "projects"}
+FIELDS = {
+    *("enforce", "bindings", "anonymous", "user_scopes", "disabled", "enable_delay_s", "projects"),
+    *("logins", "pools", "unbilled", "zones", "quota_project"),
+}
 APIS: Mapping[str, tuple[str, str]] = {
     # Service of a method: the API's name and title.
     "tpu": ("tpu.googleapis.com", "Cloud TPU API"),
@@ -31,9 +38,9 @@ APIS: Mapping[str, tuple[str, str]] = {
     "serviceusage": ("serviceusage.googleapis.com", "Service Usage API"),
     "resourcemanager": ("cloudresourcemanager.googleapis.com", "Cloud Resource Manager API"),
     "oslogin": ("oslogin.googleapis.com", "Cloud OS Login API"),
+    "iamcredentials": ("iamcredentials.googleapis.com", "IAM Service Account Credentials API"),
     "secretmanager": ("secretmanager.googleapis.com", "Secret Manager API"),
 }
-ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +75,13 @@ def check(call: Call, *, mutating: bool) -> None:
     project = call.params.get("project") or call.query.get("project", "")
     _check_project(set_rules, project, service)
     _check_enabled(call, set_rules, service, project)
+    obstacles.check(call, set_rules, APIS[service][0], project)
+    known = caller_of(call)
+    if known is not None:
+        obstacles.check_quota_project(call, set_rules, APIS[service][0], known.email)
     if set_rules.get("enforce"):
         caller = _caller(call, set_rules)
+        _check_user_project(call, caller)
         _check_scope(call, caller, service, mutating)
         _check_permission(call, caller, set_rules, project)
 
@@ -78,6 +90,16 @@ def held_by(world: World, email: str, project: str) -> list[str]:
     """The roles and permissions somebody has on a project."""
     policy = world.get("iam.policy", project) or {"bindings": []}
     return [*rules(world).get("bindings", {}).get(email, ()), *_of_policy(policy, email)]
+
+
+def require(call: Call, wanted: str, project: str, resource: str) -> None:
+    """Raise where permissions count and the caller lacks this one on a project."""
+    set_rules = rules(call.world)
+    if not set_rules.get("enforce"):
+        return
+    caller = _caller(call, set_rules)
+    if not permissions.grants(held_by(call.world, caller.email, project), wanted):
+        raise _denied(wanted, resource, caller.email)
 
 
 def caller_of(call: Call) -> Caller | None:
@@ -151,9 +173,7 @@ def _check_permission(call: Call, caller: Caller, set_rules: Document, project: 
     held = [*set_rules.get("bindings", {}).get(caller.email, ()), *_policies(call, caller.email, project)]
     for wanted in _wanted(call):
         if not permissions.grants(held, wanted):
-            metadata = {"permission": wanted, "resource": _resource(call, project)}
-            info = _info("IAM_PERMISSION_DENIED", metadata, "iam.googleapis.com")
-            raise refuse("access.iam", (info,), permission=wanted, resource=metadata["resource"], email=caller.email)
+            raise _denied(wanted, _resource(call, project), caller.email)
 
 
 def _wanted(call: Call) -> Iterator[str]:
@@ -188,5 +208,14 @@ def _resource(call: Call, project: str) -> str:
     return f"projects/{project}" + (f"/zones/{zone}" if zone else "")
 
 
-def _info(reason: str, metadata: Mapping[str, str], domain: str = "googleapis.com") -> Document:
-    return {"@type": ERROR_INFO, "reason": reason, "domain": domain, "metadata": dict(metadata)}
+def _check_user_project(call: Call, caller: Caller) -> None:
+    """Whoever has calls counted for a project must be allowed to use it."""
+    project = call.request.headers.get(obstacles.HEADER, "")
+    if project and not permissions.grants(held_by(call.world, caller.email, project), permissions.USE):
+        metadata = {"consumer": f"projects/{project}", "service": APIS[call.method.partition(".")[0]][0]}
+        raise refuse("access.user-project", (_info("USER_PROJECT_DENIED", metadata),), project=project)
+
+
+def _denied(permission: str, resource: str, email: str) -> Refusal:
+    info = _info("IAM_PERMISSION_DENIED", {"permission": permission, "resource": resource}, "iam.googleapis.com")
+    return refuse("access.iam", (info,), permission=permission, resource=resource, email=email)

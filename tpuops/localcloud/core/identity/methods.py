@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tpuops.localcloud.core import admin
-from tpuops.localcloud.core.identity import access, metadata, oslogin, projects, services, signatures, tokens
+from tpuops.localcloud.core.identity import (
+    access,
+    federation,
+    metadata,
+    oslogin,
+    projects,
+    services,
+    signatures,
+    tokens,
+)
 from tpuops.localcloud.core.routes import Route
 
 _METADATA = "/m/{machine}/computeMetadata/v1"
@@ -41,6 +50,13 @@ METHODS = (
     Route("POST", "/token", "identity.token", tokens.token, "an account without a registered key is believed"),
     Route("GET", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
     Route("POST", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
+    Route("POST", "/sts/v1/token", "identity.exchange", federation.exchange, "any subject token is believed"),
+    Route(
+        "POST",
+        "/iamcredentials/v1/projects/-/serviceAccounts/{email}:generateAccessToken",
+        "iamcredentials.serviceAccounts.generateAccessToken",
+        federation.generate,
+    ),
     Route("GET", "/m/{machine}", "metadata.ping", metadata.ping),
     Route("GET", "/m/{machine}/", "metadata.ping", metadata.ping),
     Route("PUT", f"{_METADATA}/instance/guest-attributes/{{path:path}}", "metadata.put", metadata.put_guest),

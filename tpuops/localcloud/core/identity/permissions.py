@@ -25,9 +25,16 @@ _OWN_NAMES: Mapping[str, str] = {
     "serviceusage.operations.get": "serviceusage.services.get",
 }
 ACT_AS = "iam.serviceAccounts.actAs"
+USE = "serviceusage.services.use"
 ATTACHING = frozenset({"tpu.nodes.create", "tpu.queuedResources.create", "compute.instances.insert"})
 """Methods that attach a service account, for which the caller needs `ACT_AS` (google-cloud.md 4.12)."""
-OPEN = frozenset({"resourcemanager.projects.testIamPermissions", "oslogin.users.getLoginProfile"})
+OPEN = frozenset(
+    {
+        "resourcemanager.projects.testIamPermissions",
+        "oslogin.users.getLoginProfile",
+        "iamcredentials.serviceAccounts.generateAccessToken",  # asks for its permission itself
+    }
+)
 """Methods that need a scope but no permission."""
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -62,7 +69,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "roles/iam.serviceAccountUser": (ACT_AS,),
     "roles/secretmanager.secretAccessor": ("secretmanager.versions.access",),
     "roles/secretmanager.admin": ("secretmanager.*", "resourcemanager.projects.get"),
-    "roles/serviceusage.serviceUsageConsumer": ("serviceusage.services.get", "serviceusage.services.list"),
+    "roles/iam.serviceAccountTokenCreator": ("iam.serviceAccounts.getAccessToken",),
+    "roles/serviceusage.serviceUsageConsumer": ("serviceusage.services.get", "serviceusage.services.list", USE),
     "roles/serviceusage.serviceUsageAdmin": ("serviceusage.*",),
     "roles/resourcemanager.projectIamAdmin": ("resourcemanager.projects.*IamPolicy",),
 }

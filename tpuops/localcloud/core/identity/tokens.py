@@ -1,7 +1,8 @@
 """Access tokens: handed out for service-account assertions, refresh tokens and machines; described by tokeninfo.
 
 Imitated: an account without a registered key is believed, and every token is good for every API until access.py is told
-to enforce.
+to enforce. A refresh token is the user's, unless `logins` of `POST /_cloud/access` says whose it is, what it may, or
+how it is refused: {TOKEN: {email, scopes, error, description, subtype}}.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs
 from tpuops.localcloud.core.identity import signatures
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call, Scene
+from tpuops.localcloud.core.wire import json_reply
 from tpuops.localcloud.core.world import Document, World
 
 KIND = "token"
@@ -31,9 +33,7 @@ def token(call: Call) -> Answer:
     form = {name: values[0] for name, values in parse_qs(call.request.body.decode("utf-8", "replace")).items()}
     grant = form.get("grant_type", "")
     if grant == "refresh_token":
-        granted = (call.world.get("cloud", "access") or {}).get("user_scopes") or USER_SCOPES
-        asked = form.get("scope", "").split()
-        return _answer(issue(call.scene, USER, [scope for scope in asked if scope in granted] or granted))
+        return _refreshed(call, form)
     if grant == JWT_BEARER:
         assertion = form.get("assertion", "")
         claims = _claims(assertion)
@@ -44,20 +44,36 @@ def token(call: Call) -> Answer:
 
 
 def tokeninfo(call: Call) -> Answer:
-    """GET /tokeninfo?access_token=T: what a token is good for (google-cloud.md 5.4)."""
-    found = call.world.get(KIND, call.query.get("access_token", ""))
+    """GET /tokeninfo?access_token=T, or with the token as a bearer: what it is good for (google-cloud.md 5.4)."""
+    brought = call.request.headers.get("authorization", "").partition(" ")[2].strip()
+    found = call.world.get(KIND, call.query.get("access_token", "") or brought)
     if found is None or found["expires"] <= call.now:
         raise refuse("oauth.token")
-    return {
+    shown = {
         "azp": "local",
         "aud": "local",
         "scope": " ".join(found["scopes"]),
         "exp": str(int(found["expires"])),
         "expires_in": str(int(found["expires"] - call.now)),
-        "email": found["email"],
-        "email_verified": "true",
         "access_type": "offline",
     }
+    if found["email"].startswith("principal:"):
+        return shown  # a federated token has no address (google-cloud.md 5.10)
+    return {**shown, "email": found["email"], "email_verified": "true"}
+
+
+def _refreshed(call: Call, form: dict[str, str]) -> Answer:
+    """A token for a refresh token. Scopes that were never granted are refused, not left out, as Google does it."""
+    rules = call.world.get("cloud", "access") or {}
+    login = rules.get("logins", {}).get(form.get("refresh_token", ""), {})
+    if login.get("error"):
+        said = {"error": login["error"], "error_description": login.get("description", "Bad Request")}
+        return json_reply({**said, **({"error_subtype": login["subtype"]} if login.get("subtype") else {})}, 400)
+    granted = login.get("scopes") or rules.get("user_scopes") or USER_SCOPES
+    asked = form.get("scope", "").split()
+    if not set(asked) <= set(granted):
+        raise refuse("oauth.scope")
+    return _answer(issue(call.scene, login.get("email", USER), asked or granted))
 
 
 def issue(scene: Scene, email: str, scopes: Sequence[str]) -> Document:
