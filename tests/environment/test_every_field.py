@@ -15,13 +15,14 @@ from tpuops import embedded
 from tpuops.desired import desired
 from tpuops.diagnosis import decide
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
-from tpuops.environment import Environment, find, grants, load, owner_of, rules, secrets
+from tpuops.environment import Environment, find, grants, load, owner_of, rules
 from tpuops.environment.complaints import sections
 from tpuops.environment.document import parse
-from tpuops.errors import AccessError
+from tpuops.errors import AccessError, NotFound
 from tpuops.lifecycle import finish, run
 from tpuops.stages.record import RunRecord
 from tpuops.stages.run import spec_of
+from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import hourly
 from tpuops.tasks import opening
 from tpuops.tasks.task import Invocation
@@ -63,6 +64,7 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("train", "env"): {"DIGITS_STEPS": "10"},
     ("train", "secrets", "WANDB_API_KEY", "env"): "ANOTHER_KEY",
     ("train", "secrets", "HF_TOKEN", "file"): "another-token",
+    ("train", "secrets", "KAGGLE_KEY", "secret_manager"): "projects/my-project/secrets/kaggle/versions/7",
     ("train", "outputs"): ("results",),
     ("train", "progress"): "epoch=([0-9]+)",
     ("recovery", "budgets", "process_killed"): 0,
@@ -85,7 +87,7 @@ def leaves() -> set[tuple[str, ...]]:
     known = sections()
     found = {(*path, key) for path, keys in known.items() for key in keys}
     found -= {path[:-1] if path[-1:] == ("*",) else path for path in known}
-    named = {"env": "WANDB_API_KEY", "file": "HF_TOKEN"}
+    named = {"env": "WANDB_API_KEY", "file": "HF_TOKEN", "secret_manager": "KAGGLE_KEY"}
     return {tuple(named[path[-1]] if part == "*" else part for part in path) for path in found}
 
 
@@ -97,7 +99,7 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
     made = {
         "desired": wanted,
         "price": hourly(wanted),
-        "spec": spec_of(environment.model_copy(update={"train": open_train}), RECORD, wanted.bucket.name),
+        "spec": spec_of(environment.model_copy(update={"train": open_train}), RECORD, wanted.bucket.name, {}),
         "secrets": _secrets(environment),
         "source": environment.source_folder,
         "progress": environment.train.progress,
@@ -119,13 +121,18 @@ def _refused(values: dict[str, Any]) -> list[str]:
 def _secrets(environment: Environment) -> list[str]:
     """What is said where nothing that the file refers to is there."""
     if environment.cloud == "local":
-        return sorted(secrets.resolve(environment, {}))
+        return sorted(asyncio.run(Secrets(environment, NothingKept()).values()))
     with pytest.raises(AccessError) as refused:
-        secrets.resolve(environment, {})
+        asyncio.run(Secrets(environment, NothingKept()).values())
     return list(refused.value.evidence)
 
 
 def _decisions(environment: Environment) -> list[str]:
+class NothingKept:
+    async def secret(self, version: str) -> bytes:
+        raise NotFound(version)
+
+
     """What would be done after the first failure of each budget's kind."""
     budgets = Budgets(limits=environment.recovery.budgets.limits)
     failures = (
@@ -163,7 +170,7 @@ async def _on_embedded(environment: Environment, monkeypatch: pytest.MonkeyPatch
         raise InterruptedError
 
     monkeypatch.setattr(embedded, "ensure", ensure)
-    monkeypatch.setattr(opening, "_environment", lambda _: environment)
+    monkeypatch.setattr(opening, "chosen", lambda _: environment)
     monkeypatch.setattr("tpuops.lifecycle.opening.open_site", _nothing_opened)
     try:
         async with opening.opened(Invocation(env="example"), "plan"):

@@ -38,6 +38,7 @@ from tpuops.localcloud.core.world import World
 from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER
 from tpuops.stages import lease
 from tpuops.stages.access import Route
+from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter, hourly
 
 PROJECT, ZONE = "local-sim", "us-central1-a"
@@ -231,6 +232,7 @@ class Stage:
             clock=clock,
             journal=Journal(clock, None, (meter.hear, hear)),
             meter=meter,
+            secrets=Secrets(self.environment, cloud),
             user="ada",
             show=lambda data: None,
         )

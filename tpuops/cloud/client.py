@@ -17,8 +17,10 @@ from tpuops.cloud.compute import ComputeService
 from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.operations import GONE, Waiting
-from tpuops.cloud.port import ObjectStore, Operation
+from tpuops.cloud.port import ObjectStore, Operation, Vault
+from tpuops.cloud.rest import Rest
 from tpuops.cloud.retry import repeatedly
+from tpuops.cloud.secrets import SecretManager
 from tpuops.cloud.storage import BucketStore, StorageService, create_bucket
 from tpuops.cloud.threads import Once
 from tpuops.cloud.tpu import TpuService
@@ -40,11 +42,16 @@ class GoogleCloud:
         self._tpu = TpuService(endpoints, who)
         self._compute = ComputeService(endpoints, who)
         self._storage = StorageService(endpoints, who)
+        self._rest = Rest(endpoints, who)
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
         return BucketStore(self._storage, bucket, self._caller)
+
+    def vault(self) -> Vault:
+        """The secrets in Secret Manager."""
+        return SecretManager(self._rest, self._caller)
 
     async def node(self, place: Place, name: str) -> Node | None:
         """The TPU slice of that name, or None."""

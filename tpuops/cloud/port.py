@@ -1,4 +1,4 @@
-"""What the floors above may ask of a cloud: three narrow protocols.
+"""What the floors above may ask of a cloud: four narrow protocols.
 
 `CloudReader` cannot change anything. `Cloud` adds the changes; a change is *admitted* by its method and *finished* by
 `wait`, because creation of a TPU is refused for lack of capacity up to a minute after it was admitted. `ObjectStore` is
@@ -115,6 +115,13 @@ class Cloud(CloudReader, Protocol):
 
     async def wait(self, operation: Operation, timeout_s: float) -> None:
         """Return when the operation succeeded. Raises what it failed with, or `Transient` at the time-out."""
+
+
+class Vault(Protocol):
+    """Values that are handed out one by one."""
+
+    async def secret(self, version: str) -> bytes:
+        """The bytes of `projects/P/secrets/S/versions/V`. Raises `NotFound`, and `Refused` for a disabled version."""
 
 
 class ObjectStore(Protocol):

@@ -30,6 +30,7 @@ from tpuops.environment.values import (
     Project,
     ResourceName,
     SecretFile,
+    SecretVersion,
     ServiceAccount,
     SourceFolder,
     UserName,
@@ -109,15 +110,20 @@ class Ssh(_Section):
 
 
 class Secret(_Section):
-    """Where a secret is: an environment variable of whoever runs the command, or a file on that machine."""
+    """Where a secret is: an environment variable of whoever runs the command, a file there, or in Secret Manager.
+
+    Also the last is read by whoever runs the command: the machines need no permission on it, and so have none.
+    """
 
     env: EnvName | None = None
     file: SecretFile | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> Secret:
-        if (self.env is None) == (self.file is None):
-            raise Wrong("must say one place", "write {env: NAME} or {file: path}")
+        if [self.env, self.file, self.secret_manager].count(None) != 2:
+            hint = "write {env: NAME}, {file: path} or {secret_manager: projects/P/secrets/S/versions/V}"
+            raise Wrong("must say one place", hint)
+    secret_manager: SecretVersion | None = None
         return self
 
 

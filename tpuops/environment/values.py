@@ -23,6 +23,8 @@ _NETWORK = re.compile(
     r"(?:projects/[a-z0-9:.-]+/(?:global/networks|regions/[a-z0-9-]+/subnetworks)/)?[a-z][-a-z0-9]{0,62}"
 )
 _SERVICE_ACCOUNT = re.compile(r"[a-z0-9-]{1,63}@(?:[a-z0-9-]+\.iam|developer|appspot)\.gserviceaccount\.com")
+_SECRET_VERSION = re.compile(r"projects/[a-z0-9:.-]+/secrets/[A-Za-z0-9_-]{1,255}/versions/[A-Za-z0-9_-]+")
+_SECRET = re.compile(r"projects/[^/]+/secrets/[^/]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -154,6 +156,16 @@ def _secret_file(value: str) -> str:
     return _plain(value)
 
 
+def _secret_version(value: str) -> str:
+    if _SECRET_VERSION.fullmatch(value):
+        return value
+    if _SECRET.fullmatch(value):
+        raise Wrong(f"{value!r} names no version", f"write {value}/versions/latest, or a number in place of latest")
+    if "/locations/" in value:
+        raise Wrong("regional secrets are not read", "keep it as a global one: projects/P/secrets/S/versions/V")
+    raise Wrong(f"{value!r} is no version of a secret", "write projects/P/secrets/S/versions/V, or latest for V")
+
+
 def _plain(value: str) -> str:
     if not value or _CONTROL.search(value):
         raise Wrong("must be a text without control characters, and not empty")
@@ -212,6 +224,7 @@ ResourceName = Annotated[str, AfterValidator(_resource_name)]
 UserName = Annotated[str, AfterValidator(_user)]
 SourceFolder = Annotated[str, AfterValidator(_source)]
 SecretFile = Annotated[str, AfterValidator(_secret_file)]
+SecretVersion = Annotated[str, AfterValidator(_secret_version)]
 OutputFolder = Annotated[str, AfterValidator(_output)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 Pattern = Annotated[str, AfterValidator(_progress)]

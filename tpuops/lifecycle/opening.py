@@ -26,6 +26,7 @@ from tpuops.remote.keys import own_key
 from tpuops.remote.ssh import SshConnector
 from tpuops.stages.access import Route
 from tpuops.stages.spend import Meter, hourly
+from tpuops.stages.secrets import Secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +77,5 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         folder=folder,
         flags=opening.flags,
     )
+        secrets=Secrets(environment, cloud.vault()),
     yield site, lambda: Source(environment.source_folder, sync.digest(environment.source_folder))

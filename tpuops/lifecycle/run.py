@@ -38,8 +38,10 @@ async def train(site: Site, source: Source) -> Report:
     Raises:
         TpuopsError: nothing is provisioned (hint: `tpuops up`).
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
+        AccessError: a secret cannot be read; nothing was made.
     """
     trainable(site.environment)
+    await site.secrets.values()
     plan, _ = await compared(site)
     if plan.effects:
         missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
@@ -54,8 +56,10 @@ async def run(site: Site, source: Source) -> Report:
 
     Raises:
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
+        AccessError: a secret cannot be read; nothing was made.
     """
     trainable(site.environment)
+    await site.secrets.values()
     plan, _ = await planned(site)
     async with holding(site, "run", plan) as crew:
         return await _told(site, crew, source, tear_down=True)

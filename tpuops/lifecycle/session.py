@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
 from tpuops.errors import Busy, CommandFailed, Unreachable
+from tpuops.lifecycle.preflight import prepared
 from tpuops.lifecycle.story import Story
 from tpuops.remote.port import Agent, AgentStatus
 from tpuops.resources import Node
@@ -94,13 +95,17 @@ def joined(story: Story, agent: Agent, status: AgentStatus) -> Attempt:
 
 
 async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
-    """Start the record's attempt on the machine; a failed set-up is the attempt's end."""
+    """Look at the machine, set up and start the record's attempt there; a fault or a failed set-up is its end."""
     site = story.site
     site.journal.attach(site.store, story.objects("journal"))
     await story.note()
-    spec = runs.spec_of(site.environment, story.record, site.desired.bucket.name)
+    secrets = await site.secrets.values()
+    spec = runs.spec_of(site.environment, story.record, site.desired.bucket.name, secrets)
     try:
-        status = await runs.start(agent, spec, story.source.path, story.source.digest)
+        fault = await prepared(story, agent, spec)
+        if fault is not None:
+            return fault
+        status = await agent.start(spec)
     except CommandFailed as error:
         log = "\n".join((error.message, *error.evidence)).encode()
         worker = WorkerEvidence(0, log, error.exit_status)

@@ -18,6 +18,7 @@ from tpuops.resources import Desired
 from tpuops.stages import lease
 from tpuops.stages.access import Route
 from tpuops.stages.apply import Crew, make_bucket
+from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter
 
 
@@ -39,6 +40,7 @@ class Site:
     journal: Journal
     meter: Meter
     user: str
+    secrets: Secrets
     show: Callable[[bytes], None]
     folder: Path = Path()
     flags: str = ""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from tpuops.cloud.port import CloudReader
-from tpuops.environment import Environment, Finding, refused, secrets
+from tpuops.environment import Environment, Finding, refused
 from tpuops.environment.problems import did_you_mean
 from tpuops.errors import Transient
 from tpuops.facts import catalogue
@@ -27,12 +27,10 @@ def trainable(environment: Environment) -> None:
 
     Raises:
         EnvironmentFileError: `train` and `run` cannot do yet what the file asks for.
-        AccessError: a secret cannot be read.
     """
     found = list(_workers(environment))
     if found:
         raise refused(environment, found)
-    secrets.resolve(environment)
 
 
 def _workers(environment: Environment) -> Iterator[Finding]:

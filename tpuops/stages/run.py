@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tpuops.environment import Environment, secrets
+from tpuops.environment import Environment
 from tpuops.errors import Busy
 from tpuops.remote.port import Agent, AgentStatus, RunSpec
 from tpuops.stages.record import RUNNING, RunRecord
@@ -88,8 +89,8 @@ def program_of(environment: Environment) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
-def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec:
-    """What the machine is told to run for this attempt. Raises `AccessError` where a secret cannot be read."""
+def spec_of(environment: Environment, record: RunRecord, bucket: str, secrets: Mapping[str, str]) -> RunSpec:
+    """What the machine is told to run for this attempt."""
     train = environment.train
     checkpoints = f"gs://{bucket}/{prefix(record.run_id)}checkpoints"
     return RunSpec(
@@ -100,7 +101,7 @@ def spec_of(environment: Environment, record: RunRecord, bucket: str) -> RunSpec
         env={**train.env, "TPUOPS_CHECKPOINTS": checkpoints},
         outputs=tuple(train.outputs),
         rehearsal=environment.rehearsal.model_dump(exclude_none=True),
-        secrets=secrets.resolve(environment),
+        secrets=dict(secrets),
     )
 
 
@@ -109,7 +110,10 @@ def prefix(run_id: str) -> str:
     return f"runs/{run_id}/"
 
 
-async def start(agent: Agent, spec: RunSpec, source: Path, digest: str) -> AgentStatus:
-    """Sync the source, set up, start the attempt in tmux. Raises `CommandFailed` with the set-up's last lines."""
+async def prepare(agent: Agent, spec: RunSpec, source: Path, digest: str) -> Mapping[str, str]:
+    """Sync the source and set up; the versions that the program will find.
+
+    Raises `CommandFailed` with the set-up's last lines.
+    """
     await agent.sync(source, digest)
-    return await agent.start(spec)
+    return await agent.prepare(spec)
