@@ -16,6 +16,8 @@ TITLES: Mapping[str, str] = {
     "compute": "Compute Engine API v1",
     "storage": "Cloud Storage JSON API v1",
     "serviceusage": "Service Usage API v1",
+    "cloudquotas": "Cloud Quotas API v1",
+    "iam": "IAM API v1",
     "resourcemanager": "Resource Manager API v1",
     "oslogin": "OS Login API v1",
     "iamcredentials": "IAM Service Account Credentials API v1",

@@ -71,7 +71,7 @@ class Skin:
         request = Request(
             verb=incoming.method,
             path=path,
-            query=dict(parse_qsl(query, keep_blank_values=True)),
+            query=_query(query),
             headers={name.lower(): value for name, value in incoming.headers.items()},
             body=await incoming.read() if incoming.body_exists else b"",
             base=self.url,
@@ -103,6 +103,14 @@ class Skin:
             await asyncio.sleep(max(0.001, reply.hold_until - self._now()))
             reply = self._answer(request)
         return reply
+
+
+def _query(text: str) -> dict[str, str]:
+    """The parameters; the values of one that is given several times are joined by commas."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
 
 
 def _response(reply: Reply) -> web.Response:

@@ -119,6 +119,9 @@ TABLE: Mapping[str, Wording] = {
     ),
     "compute.not-ready": Wording(400, "", "resourceNotReady", "The resource '{name}' is not ready"),
     "compute.no-guest": Wording(404, "", "notFound", "The resource '{name}' of type 'Guest Attribute' was not found."),
+    "compute.quota": Wording(
+        403, "", "quotaExceeded", "Quota '{metric}' exceeded.  Limit: {limit} in region {region}."
+    ),
     # Storage (legacy JSON)
     "storage.no-bucket": Wording(404, "", "notFound", "The specified bucket does not exist."),
     "storage.no-object": Wording(404, "", "notFound", "No such object: {bucket}/{object}"),
@@ -214,6 +217,10 @@ TABLE: Mapping[str, Wording] = {
         " permission.",
     ),
     "access.etag": Wording(409, "ABORTED", "conflict", "There were concurrent policy changes. Please retry."),
+    "iam.absent": Wording(
+        404, "NOT_FOUND", "notFound", "Unknown service account projects/{project}/serviceAccounts/{email}"
+    ),
+    "iam.exists": Wording(409, "ALREADY_EXISTS", "", "Service account {name} already exists within project."),
     # Any service
     "no-method": Wording(404, "NOT_FOUND", "notFound", "Method not found: {verb} {path}"),
     "bad-json": Wording(400, "INVALID_ARGUMENT", "parseError", "Invalid JSON payload received. {problem}"),

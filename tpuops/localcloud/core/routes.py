@@ -21,6 +21,8 @@ _SERVICES = {
     "tokeninfo": "identity",
     "m": "metadata",
     "serviceusage": "serviceusage",
+    "cloudquotas": "cloudquotas",
+    "iam": "iam",
     "resourcemanager": "resourcemanager",
     "secretmanager": "secretmanager",
     "oslogin": "oslogin",

@@ -8,6 +8,7 @@ from tpuops.localcloud.core import machines, secrets, strikes
 from tpuops.localcloud.core.compute import methods as compute
 from tpuops.localcloud.core.compute import transitions as compute_transitions
 from tpuops.localcloud.core.identity import methods as identity
+from tpuops.localcloud.core.project import methods as project
 from tpuops.localcloud.core.routes import Routes
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.storage import methods as storage
@@ -16,7 +17,9 @@ from tpuops.localcloud.core.tpu import methods as tpu
 from tpuops.localcloud.core.tpu import transitions as tpu_transitions
 from tpuops.localcloud.core.world import Document
 
-ROUTES = Routes((*tpu.METHODS, *compute.METHODS, *storage.METHODS, *secrets.METHODS, *identity.METHODS))
+ROUTES = Routes(
+    (*tpu.METHODS, *compute.METHODS, *storage.METHODS, *secrets.METHODS, *identity.METHODS, *project.METHODS)
+)
 
 
 def _boot_again(scene: Scene, timer: Document) -> None:

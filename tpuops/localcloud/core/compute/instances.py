@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tpuops.localcloud.core import machines
-from tpuops.localcloud.core.compute import catalogue, operations, shape
+from tpuops.localcloud.core.compute import catalogue, operations, quotas, shape
 from tpuops.localcloud.core.compute.links import last, link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.compute.transitions import DISK, KIND
@@ -27,6 +27,7 @@ def insert(call: Call) -> Answer:
     key = f"{call.params['project']}/{call.params['zone']}/{body['name']}"
     if call.world.get(KIND, key) is not None:
         raise refuse("compute.exists", name=path(key))
+    quotas.check(call, shape.document(call, body))
     shown = call.world.put(KIND, key, shape.document(call, body))
     for disk, asked in zip(shown["disks"], body["disks"], strict=True):
         _note_disk(call, shown, disk, asked)

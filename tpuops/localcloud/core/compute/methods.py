@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuops.localcloud.core.compute import changes, disks, instances, network, project, surroundings
+from tpuops.localcloud.core.compute import changes, disks, instances, network, project, routers, surroundings
 from tpuops.localcloud.core.compute import operations as zone_operations
 from tpuops.localcloud.core.routes import Route
 
@@ -10,8 +10,11 @@ _PROJECT = "/compute/v1/projects/{project}"
 _ZONE = f"{_PROJECT}/zones/{{zone}}"
 _INSTANCE = f"{_ZONE}/instances/{{instance}}"
 _SUBNETWORKS = f"{_PROJECT}/regions/{{region}}/subnetworks"
+_ROUTERS = f"{_PROJECT}/regions/{{region}}/routers"
 _FIREWALLS = f"{_PROJECT}/global/firewalls"
 _GLOBAL_OPERATION = f"{_PROJECT}/global/operations/{{operation}}"
+_REGION_OPERATION = f"{_PROJECT}/regions/{{region}}/operations/{{operation}}"
+_ASKED = "beside `default` there is what was asked for, unless told which are the only ones"
 _RECORD = "a disk is a record, and holds nothing"
 METHODS = (
     Route("GET", _PROJECT, "compute.projects.get", surroundings.projects_get),
@@ -34,8 +37,8 @@ METHODS = (
         surroundings.images_from_family,
     ),
     Route("GET", f"{_PROJECT}/global/images/{{image}}", "compute.images.get", surroundings.images_get),
-    Route("GET", f"{_PROJECT}/global/networks", "compute.networks.list", surroundings.networks_list),
-    Route("GET", f"{_PROJECT}/global/networks/{{network}}", "compute.networks.get", surroundings.networks_get),
+    Route("GET", f"{_PROJECT}/global/networks", "compute.networks.list", network.networks_list),
+    Route("GET", f"{_PROJECT}/global/networks/{{network}}", "compute.networks.get", network.networks_get, _ASKED),
     Route("GET", f"{_PROJECT}/aggregated/instances", "compute.instances.aggregatedList", instances.aggregated_list),
     Route("POST", f"{_ZONE}/instances", "compute.instances.insert", instances.insert),
     Route("GET", f"{_ZONE}/instances", "compute.instances.list", instances.listing),
@@ -84,7 +87,18 @@ METHODS = (
         project.set_common_metadata,
     ),
     Route("GET", _SUBNETWORKS, "compute.subnetworks.list", network.subnetworks_list),
-    Route("GET", f"{_SUBNETWORKS}/{{subnetwork}}", "compute.subnetworks.get", network.subnetworks_get),
+    Route("GET", f"{_SUBNETWORKS}/{{subnetwork}}", "compute.subnetworks.get", network.subnetworks_get, _ASKED),
+    Route(
+        "POST",
+        f"{_SUBNETWORKS}/{{subnetwork}}/setPrivateIpGoogleAccess",
+        "compute.subnetworks.setPrivateIpGoogleAccess",
+        network.set_private_access,
+        "a flag, without which nothing is closed",
+    ),
+    Route("GET", _ROUTERS, "compute.routers.list", routers.listing),
+    Route("POST", _ROUTERS, "compute.routers.insert", routers.insert, "a router is a record"),
+    Route("GET", f"{_ROUTERS}/{{router}}", "compute.routers.get", routers.get),
+    Route("DELETE", f"{_ROUTERS}/{{router}}", "compute.routers.delete", routers.delete),
     Route(
         "GET",
         f"{_PROJECT}/aggregated/subnetworks",
@@ -106,6 +120,8 @@ METHODS = (
         zone_operations.aggregated_list,
     ),
     Route("GET", f"{_PROJECT}/global/operations", "compute.globalOperations.list", zone_operations.listing),
+    Route("GET", _REGION_OPERATION, "compute.regionOperations.get", zone_operations.get),
+    Route("POST", f"{_REGION_OPERATION}/wait", "compute.regionOperations.wait", zone_operations.wait),
     Route("GET", _GLOBAL_OPERATION, "compute.globalOperations.get", zone_operations.get),
     Route("POST", f"{_GLOBAL_OPERATION}/wait", "compute.globalOperations.wait", zone_operations.wait),
 )

@@ -1,6 +1,8 @@
-"""The network as far as gcloud asks: one network with a subnetwork a region, firewall rules as records, no addresses.
+"""Networks: `default` with a subnetwork a region, firewall rules as records, no addresses.
 
-Imitated: a firewall rule is kept and shown, and stops nothing.
+Imitated: a firewall rule is kept and shown, and stops nothing. Any other network is there once it was asked for, and a
+subnetwork in the one that was asked for last, as its owner would have made them: with Private Google Access, a router
+and a rule for SSH. `POST /_cloud/project` may name the only networks there are instead.
 """
 
 from __future__ import annotations
@@ -9,40 +11,79 @@ from tpuops.localcloud.core.compute import catalogue, operations, shape
 from tpuops.localcloud.core.compute.links import last, link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.draw import project_number, timestamp
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
 
 FIREWALL = "compute.firewall"
+NETWORK = "compute.network"
+SUBNETWORK = "compute.subnetwork"
+DEFAULT = "default"
 ALWAYS = {
-    # The rules that every default network begins with.
-    "default-allow-icmp": [{"IPProtocol": "icmp"}],
-    "default-allow-internal": [
+    # The rules that every default network begins with, behind the network's name.
+    "allow-icmp": [{"IPProtocol": "icmp"}],
+    "allow-internal": [
         {"IPProtocol": "tcp", "ports": ["0-65535"]},
         {"IPProtocol": "udp", "ports": ["0-65535"]},
     ],
-    "default-allow-ssh": [{"IPProtocol": "tcp", "ports": ["22"]}],
+    "allow-ssh": [{"IPProtocol": "tcp", "ports": ["22"]}],
 }
 
 
 def subnetworks_get(call: Call) -> Answer:
-    """GET .../regions/R/subnetworks/default."""
-    if call.params["subnetwork"] != "default" or call.params["region"] not in catalogue.regions():
-        path = f"regions/{call.params['region']}/subnetworks/{call.params['subnetwork']}"
-        raise refuse("compute.absent", name=f"projects/{call.params['project']}/{path}")
-    return _subnetwork(call.params["project"], call.params["region"])
+    """GET .../regions/R/subnetworks/S."""
+    return _existing_subnetwork(call)
+
+
+def set_private_access(call: Call) -> Answer:
+    """POST .../regions/R/subnetworks/S/setPrivateIpGoogleAccess."""
+    shown = _existing_subnetwork(call)
+    project, region, name = (call.params[key] for key in ("project", "region", "subnetwork"))
+    wanted = bool(call.body().get("privateIpGoogleAccess"))
+    call.world.put(SUBNETWORK, f"{project}/{region}/{name}", {"network": last(shown["network"]), "private": wanted})
+    path = f"projects/{project}/regions/{region}/subnetworks/{name}"
+    return operations.admit(call, "setPrivateIpGoogleAccess", path, shown["id"])
+
+
+def networks_get(call: Call) -> Answer:
+    """GET projects/P/global/networks/N."""
+    project, name = call.params["project"], call.params["network"]
+    only = settings.of(call.world).get("networks")
+    if name != DEFAULT and only is None:
+        others = [key for key, _ in call.world.items(NETWORK, f"{project}/")]
+        call.world.put(NETWORK, f"{project}/{name}", {"asked": len(others)})
+    if name not in known_networks(call):
+        raise refuse("compute.absent", name=f"projects/{project}/global/networks/{name}")
+    return _network(project, name)
+
+
+def networks_list(call: Call) -> Answer:
+    """GET projects/P/global/networks."""
+    project = call.params["project"]
+    return shown_page(call, "compute#networkList", ((name, _network(project, name)) for name in known_networks(call)))
+
+
+def known_networks(call: Call) -> list[str]:
+    """The project's networks, those last that were asked for last."""
+    only = settings.of(call.world).get("networks")
+    if only is not None:
+        return list(only)
+    project = call.params["project"]
+    made = sorted(call.world.items(NETWORK, f"{project}/"), key=lambda entry: entry[1]["asked"])
+    return [DEFAULT, *(key.partition("/")[2] for key, _ in made)]
 
 
 def subnetworks_list(call: Call) -> Answer:
     """GET .../regions/R/subnetworks."""
-    found = [("default", _subnetwork(call.params["project"], call.params["region"]))]
+    found = [(DEFAULT, _subnetwork(call, call.params["project"], call.params["region"]))]
     return shown_page(call, "compute#subnetworkList", found)
 
 
 def subnetworks_aggregated(call: Call) -> Answer:
     """GET projects/P/aggregated/subnetworks."""
     project = call.params["project"]
-    scopes = {f"regions/{region}": [("default", _subnetwork(project, region))] for region in catalogue.regions()}
+    scopes = {f"regions/{region}": [(DEFAULT, _subnetwork(call, project, region))] for region in catalogue.regions()}
     return by_scope(call, "compute#subnetworkAggregatedList", "subnetworks", scopes)
 
 
@@ -77,8 +118,8 @@ def firewalls_insert(call: Call) -> Answer:
         raise refuse("compute.exists", name=f"projects/{project}/global/firewalls/{name}")
     if not body.get("allowed") and not body.get("denied"):
         raise refuse("compute.required", field="resource.allowed")
-    network = last(str(body.get("network") or "default"))
-    if network != "default":
+    network = last(str(body.get("network") or DEFAULT))
+    if network not in known_networks(call):
         raise shape.invalid("resource.network", network, "The referenced network resource cannot be found.")
     rule = _rule(project, name, {**body, "creationTimestamp": timestamp(call.now)})
     call.world.put(FIREWALL, f"{project}/{name}", rule)
@@ -102,7 +143,11 @@ def firewalls_delete(call: Call) -> Answer:
 
 def _rules(call: Call) -> dict[str, Document]:
     project = call.params["project"]
-    rules = {name: _rule(project, name, {"allowed": allowed}) for name, allowed in ALWAYS.items()}
+    rules = {
+        f"{network}-{suffix}": _rule(project, f"{network}-{suffix}", {"allowed": allowed, "network": network})
+        for network in known_networks(call)
+        for suffix, allowed in ALWAYS.items()
+    }
     rules.update({key.partition("/")[2]: rule for key, rule in call.world.items(FIREWALL, f"{project}/")})
     return {name: rule for name, rule in rules.items() if not rule.get("gone")}
 
@@ -127,23 +172,49 @@ def _rule(project: str, name: str, given: Document) -> Document:
         "kind": "compute#firewall",
         "id": project_number(f"{project}/{name}"),
         "name": name,
-        "network": link(f"projects/{project}/global/networks/default"),
+        "network": link(f"projects/{project}/global/networks/{last(str(given.get('network') or DEFAULT))}"),
         "selfLink": link(f"projects/{project}/global/firewalls/{name}"),
     }
 
 
-def _subnetwork(project: str, region: str) -> Document:
+def _existing_subnetwork(call: Call) -> Document:
+    """The subnetwork of the call. Raises where there is none."""
+    project, region, name = (call.params[key] for key in ("project", "region", "subnetwork"))
+    stored = call.world.get(SUBNETWORK, f"{project}/{region}/{name}")
+    others = [network for network in known_networks(call) if network != DEFAULT]
+    if stored is None and name != DEFAULT and others and settings.of(call.world).get("networks") is None:
+        stored = call.world.put(SUBNETWORK, f"{project}/{region}/{name}", {"network": others[-1], "private": True})
+    if region not in catalogue.regions() or (stored is None and name != DEFAULT):
+        raise refuse("compute.absent", name=f"projects/{project}/regions/{region}/subnetworks/{name}")
+    return _subnetwork(call, project, region, name)
+
+
+def _subnetwork(call: Call, project: str, region: str, name: str = DEFAULT) -> Document:
     index = catalogue.regions().index(region) if region in catalogue.regions() else 0
+    stored = call.world.get(SUBNETWORK, f"{project}/{region}/{name}") or {"network": DEFAULT, "private": False}
     return {
         "kind": "compute#subnetwork",
-        "id": project_number(f"{project}/{region}/default"),
-        "name": "default",
-        "network": link(f"projects/{project}/global/networks/default"),
+        "id": project_number(f"{project}/{region}/{name}"),
+        "name": name,
+        "network": link(f"projects/{project}/global/networks/{stored['network']}"),
         "region": link(f"projects/{project}/regions/{region}"),
         "ipCidrRange": f"10.{128 + index * 2}.0.0/20",
         "gatewayAddress": f"10.{128 + index * 2}.0.1",
-        "privateIpGoogleAccess": False,
+        "privateIpGoogleAccess": stored["private"],
         "purpose": "PRIVATE",
         "stackType": "IPV4_ONLY",
-        "selfLink": link(f"projects/{project}/regions/{region}/subnetworks/default"),
+        "selfLink": link(f"projects/{project}/regions/{region}/subnetworks/{name}"),
+    }
+
+
+def _network(project: str, name: str) -> Document:
+    regions = catalogue.regions() if name == DEFAULT else ()
+    return {
+        "kind": "compute#network",
+        "id": project_number(f"{project}/{name}"),
+        "name": name,
+        "autoCreateSubnetworks": name == DEFAULT,
+        "subnetworks": [link(f"projects/{project}/regions/{region}/subnetworks/{name}") for region in regions],
+        "routingConfig": {"routingMode": "REGIONAL"},
+        "selfLink": link(f"projects/{project}/global/networks/{name}"),
     }

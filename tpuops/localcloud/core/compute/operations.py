@@ -48,10 +48,12 @@ def _begin(call: Call, operation_type: str, path: str, target_id: str, facts: Ma
         "progress": 0,
         "insertTime": at,
         "startTime": at,
-        "selfLink": link(f"projects/{project}/{zone if zone == 'global' else f'zones/{zone}'}/operations/{name}"),
+        "selfLink": link(f"projects/{project}/{_within(call)}/operations/{name}"),
     }
-    if zone != "global":
+    if "zone" in call.params:
         operation["zone"] = zone_link(project, zone)
+    elif "region" in call.params:
+        operation["region"] = link(f"projects/{project}/regions/{zone}")
     request_id = call.query.get("requestId")
     if request_id:
         operation["clientOperationId"] = request_id
@@ -67,7 +69,12 @@ def _begin(call: Call, operation_type: str, path: str, target_id: str, facts: Ma
 
 
 def _scope(call: Call) -> str:
-    return call.params.get("zone", "global")
+    return call.params.get("zone") or call.params.get("region") or "global"
+
+
+def _within(call: Call) -> str:
+    scope = _scope(call)
+    return f"zones/{scope}" if "zone" in call.params else f"regions/{scope}" if "region" in call.params else scope
 
 
 def repeated(call: Call) -> Document | None:
@@ -130,7 +137,7 @@ def _existing(call: Call) -> Document:
     project, zone, name = call.params["project"], _scope(call), call.params["operation"]
     operation = call.world.get(KIND, f"{project}/{zone}/{name}")
     if operation is None:
-        raise refuse("compute.absent", name=f"projects/{project}/zones/{zone}/operations/{name}")
+        raise refuse("compute.absent", name=f"projects/{project}/{_within(call)}/operations/{name}")
     return operation
 
 

@@ -1,11 +1,11 @@
-"""The read-only world around instances: project, zones, regions, machine types, images, networks."""
+"""The read-only world around instances: project, zones, regions, machine types, images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tpuops.facts.catalogue import region_of
-from tpuops.localcloud.core.compute import catalogue, shape
+from tpuops.localcloud.core.compute import catalogue, quotas, shape
 from tpuops.localcloud.core.compute.instances import zone_exists
 from tpuops.localcloud.core.compute.links import link, zone_link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
@@ -53,7 +53,7 @@ def regions_get(call: Call) -> Answer:
     region = call.params["region"]
     if region not in catalogue.regions():
         raise refuse("compute.absent", name=f"projects/{call.params['project']}/regions/{region}")
-    return _region(call.params["project"], region)
+    return {**_region(call.params["project"], region), "quotas": list(quotas.shown(call, region))}
 
 
 def regions_list(call: Call) -> Answer:
@@ -104,19 +104,6 @@ def images_list(call: Call) -> Answer:
     project = call.params["project"]
     found = [(name, _image(owner, family)) for (owner, family), name in catalogue.IMAGES.items() if owner == project]
     return shown_page(call, "compute#imageList", sorted(found, key=lambda entry: entry[0]))
-
-
-def networks_get(call: Call) -> Answer:
-    """GET projects/P/global/networks/default: the one network there is."""
-    if call.params["network"] != "default":
-        path = f"projects/{call.params['project']}/global/networks/{call.params['network']}"
-        raise refuse("compute.absent", name=path)
-    return _network(call.params["project"])
-
-
-def networks_list(call: Call) -> Answer:
-    """GET projects/P/global/networks."""
-    return shown_page(call, "compute#networkList", [("default", _network(call.params["project"]))])
 
 
 def machine_types_aggregated(call: Call) -> Answer:
@@ -192,18 +179,4 @@ def _image(project: str, family: str) -> Document:
         "sourceType": "RAW",
         "creationTimestamp": EPOCH,
         "selfLink": link(f"projects/{project}/global/images/{name}"),
-    }
-
-
-def _network(project: str) -> Document:
-    return {
-        "kind": "compute#network",
-        "id": project_number(f"{project}/default"),
-        "name": "default",
-        "autoCreateSubnetworks": True,
-        "subnetworks": [
-            link(f"projects/{project}/regions/{region}/subnetworks/default") for region in catalogue.regions()
-        ],
-        "routingConfig": {"routingMode": "REGIONAL"},
-        "selfLink": link(f"projects/{project}/global/networks/default"),
     }

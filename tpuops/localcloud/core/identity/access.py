@@ -36,6 +36,8 @@ APIS: Mapping[str, tuple[str, str]] = {
     "compute": ("compute.googleapis.com", "Compute Engine API"),
     "storage": ("storage.googleapis.com", "Cloud Storage JSON API"),
     "serviceusage": ("serviceusage.googleapis.com", "Service Usage API"),
+    "cloudquotas": ("cloudquotas.googleapis.com", "Cloud Quotas API"),
+    "iam": ("iam.googleapis.com", "Identity and Access Management (IAM) API"),
     "resourcemanager": ("cloudresourcemanager.googleapis.com", "Cloud Resource Manager API"),
     "oslogin": ("oslogin.googleapis.com", "Cloud OS Login API"),
     "iamcredentials": ("iamcredentials.googleapis.com", "IAM Service Account Credentials API"),
@@ -84,6 +86,17 @@ def check(call: Call, *, mutating: bool) -> None:
         _check_user_project(call, caller)
         _check_scope(call, caller, service, mutating)
         _check_permission(call, caller, set_rules, project)
+
+
+def may(call: Call, wanted: str) -> bool:
+    """Whether the caller has a permission on what the call is about; everybody where permissions do not count."""
+    set_rules, caller = rules(call.world), caller_of(call)
+    if not set_rules.get("enforce"):
+        return True
+    if caller is None:
+        return False
+    held = [*set_rules.get("bindings", {}).get(caller.email, ()), *_policies(call, caller.email, "")]
+    return permissions.grants([*held, *held_by(call.world, caller.email, call.params.get("project", ""))], wanted)
 
 
 def held_by(world: World, email: str, project: str) -> list[str]:

@@ -23,6 +23,7 @@ _OWN_NAMES: Mapping[str, str] = {
     "storage.serviceAccount.get": "resourcemanager.projects.get",
     "serviceusage.services.batchEnable": "serviceusage.services.enable",
     "serviceusage.operations.get": "serviceusage.services.get",
+    "cloudquotas.quotaInfos.list": "cloudquotas.quotas.get",
 }
 ACT_AS = "iam.serviceAccounts.actAs"
 USE = "serviceusage.services.use"
@@ -31,6 +32,7 @@ ATTACHING = frozenset({"tpu.nodes.create", "tpu.queuedResources.create", "comput
 OPEN = frozenset(
     {
         "resourcemanager.projects.testIamPermissions",
+        "storage.buckets.testIamPermissions",
         "oslogin.users.getLoginProfile",
         "iamcredentials.serviceAccounts.generateAccessToken",  # asks for its permission itself
     }
@@ -44,7 +46,14 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "roles/viewer": ("*.get", "*.list", "*.getFromFamily", "-storage.objects.*"),
     "roles/tpu.admin": ("tpu.*", "resourcemanager.projects.get"),
     "roles/tpu.viewer": ("tpu.*.get", "tpu.*.list"),
-    "roles/compute.instanceAdmin.v1": ("compute.*", "resourcemanager.projects.get"),
+    "roles/compute.instanceAdmin.v1": (
+        *("compute.*", "resourcemanager.projects.get"),
+        *("-compute.firewalls.*", "-compute.routers.*", "-compute.subnetworks.setPrivateIpGoogleAccess"),
+    ),
+    "roles/compute.networkAdmin": ("compute.networks.*", "compute.subnetworks.*", "compute.routers.*"),
+    "roles/compute.securityAdmin": ("compute.firewalls.*", "compute.networks.get", "compute.networks.list"),
+    "roles/cloudquotas.viewer": ("cloudquotas.quotas.get",),
+    "roles/iam.serviceAccountAdmin": ("iam.serviceAccounts.get", "iam.serviceAccounts.create"),
     "roles/compute.viewer": ("compute.*.get", "compute.*.list", "compute.images.getFromFamily"),
     "roles/storage.admin": ("storage.*", "resourcemanager.projects.get"),
     "roles/storage.objectAdmin": ("storage.objects.*", "storage.folders.*", "storage.managedFolders.*"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tpuops.localcloud.core.draw import fingerprint, project_number
+from collections.abc import Iterator
+
+from tpuops.localcloud.core.draw import default_account, fingerprint, project_number
 from tpuops.localcloud.core.identity import access, permissions
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
@@ -49,7 +51,22 @@ def test_permissions(call: Call) -> Answer:
 
 
 def _stored(call: Call) -> Document:
-    return call.world.get(KIND, call.params["project"]) or {"version": 1, "bindings": []}
+    """The policy; until one was set it shows what counts without one: everything, and what `access` binds."""
+    stored = call.world.get(KIND, call.params["project"])
+    return stored or {"version": 1, "bindings": list(_unset(call))}
+
+
+def _unset(call: Call) -> Iterator[Document]:
+    rules = access.rules(call.world)
+    if not rules.get("enforce"):
+        yield _binding("roles/editor", default_account(call.params["project"]))
+    for email, held in rules.get("bindings", {}).items():
+        yield from (_binding(role, email) for role in held if role.startswith("roles/"))
+
+
+def _binding(role: str, email: str) -> Document:
+    kind = "serviceAccount" if email.endswith(".gserviceaccount.com") else "user"
+    return {"role": role, "members": [f"{kind}:{email}"]}
 
 
 def _shown(project: str, policy: Document) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tpuops.localcloud.core.draw import fingerprint, project_number
+from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
@@ -105,6 +106,15 @@ def set_policy(call: Call) -> Answer:
     policy = {"version": body.get("version", 1), "bindings": body.get("bindings", [])}
     policy["serial"] = int(before.get("serial", 0)) + 1
     return _policy(name, call.world.put("storage.policy", name, policy))
+
+
+def test_permissions(call: Call) -> Answer:
+    """GET b/B/iam/testPermissions?permissions=P: those of the asked ones that the caller has."""
+    name = existing(call)["name"]
+    asked = [one for one in call.query.get("permissions", "").split(",") if one]
+    kept = [one for one in asked if access.may(call, one)]
+    shown: Document = {"kind": "storage#testIamPermissionsResponse"}
+    return {**shown, "permissions": kept} if kept and name else shown
 
 
 def service_account(call: Call) -> Answer:

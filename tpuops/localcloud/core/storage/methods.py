@@ -19,6 +19,7 @@ METHODS = (
     Route("GET", f"{_BUCKET}/folders", "storage.folders.list", buckets.folders),
     Route("GET", f"{_BUCKET}/iam", "storage.buckets.getIamPolicy", buckets.get_policy),
     Route("PUT", f"{_BUCKET}/iam", "storage.buckets.setIamPolicy", buckets.set_policy),
+    Route("GET", f"{_BUCKET}/iam/testPermissions", "storage.buckets.testIamPermissions", buckets.test_permissions),
     Route(
         "GET", "/storage/v1/projects/{project}/serviceAccount", "storage.serviceAccount.get", buckets.service_account
     ),
