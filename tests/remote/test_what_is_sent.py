@@ -114,3 +114,34 @@ def test_equal_trees_give_equal_streams(tree: Path) -> None:
 def test_a_source_that_is_no_folder_is_the_files_fault(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFileError):
         sync.entries(tmp_path / "missing")
+
+
+def test_large_files_are_named_largest_first_with_their_sizes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "LARGE_BYTES", 50)
+    (tree / "data.bin").write_bytes(bytes(60))
+    (tree / "sub" / "more.bin").write_bytes(bytes(70))
+    (tree / "small.bin").write_bytes(bytes(49))
+    (tree / "link.bin").symlink_to("data.bin")
+    found = sync.survey(tree)
+    assert [(entry.path, entry.size) for entry in found.large] == [("sub/more.bin", 70), ("data.bin", 60)]
+    assert (found.digest, found.files) == (sync.digest(tree), len(sync.entries(tree)))
+    assert found.size == sum(entry.size for entry in sync.entries(tree))
+
+
+def test_the_revision_is_the_commit_and_how_far_the_folder_is_from_it(tmp_path: Path) -> None:
+    assert sync.revision(tmp_path) == sync.Revision()
+    repository(tmp_path)
+    for name in ("top", "part/x", "ignored/y", ".gitignore"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("ignored\n")
+    assert sync.revision(tmp_path / "part") == sync.Revision()  # nothing was ever committed
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    clean = sync.revision(tmp_path / "part")
+    assert (len(clean.commit), clean.changed) == (40, 0)
+    (tmp_path / "top").write_text("outside the folder")
+    assert sync.revision(tmp_path / "part") == clean
+    (tmp_path / "part" / "x").write_text("changed")
+    (tmp_path / "part" / "new").touch()
+    assert sync.revision(tmp_path / "part") == sync.Revision(clean.commit, 2)
+    assert sync.revision(tmp_path / "ignored") == sync.Revision()

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tpuops.clock import SystemClock
@@ -25,8 +26,11 @@ from tpuops.remote import sync
 from tpuops.remote.keys import own_key
 from tpuops.remote.ssh import SshConnector
 from tpuops.stages.access import Route
-from tpuops.stages.spend import Meter, hourly
 from tpuops.stages.secrets import Secrets
+from tpuops.stages.spend import Meter, hourly
+
+MUCH_BYTES = 100 << 20
+"""A source of this size is told of even where each of its files is small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,19 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         clock=clock,
         journal=Journal(clock, spool, (meter.hear, *opening.listeners)),
         meter=meter,
+        secrets=Secrets(environment, cloud.vault()),
         user=os.environ.get(VARIABLE) or getpass.getuser(),
         show=opening.show,
         folder=folder,
         flags=opening.flags,
     )
-        secrets=Secrets(environment, cloud.vault()),
-    yield site, lambda: Source(environment.source_folder, sync.digest(environment.source_folder))
+    yield site, cache(lambda: _source(environment.source_folder, site.journal))
+
+
+def _source(folder: Path, journal: Journal) -> Source:
+    """Look at the source tree; what is large in it is told before anything is made for it."""
+    found = sync.survey(folder)
+    if found.large or found.size >= MUCH_BYTES:
+        large = [{"path": entry.path, "bytes": entry.size} for entry in found.large]
+        journal.record("source.large", files=found.files, bytes=found.size, large=large)
+    return Source(folder, found.digest, sync.revision(folder))

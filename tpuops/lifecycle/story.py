@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuops.diagnosis.verdict import Budgets, Shape
 from tpuops.lifecycle.site import Site
+from tpuops.remote.sync import Revision
 from tpuops.resources import Node
 from tpuops.stages import run as runs
 from tpuops.stages.apply import Crew
@@ -17,10 +18,11 @@ from tpuops.stages.watch import Eyes, Progress
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source tree to run and its content digest."""
+    """The source tree to run, its content digest, and what git says of it."""
 
     path: Path
     digest: str
+    revision: Revision = field(default_factory=Revision)
 
 
 @dataclass(slots=True)
@@ -125,7 +127,16 @@ def new_record(site: Site, source: Source) -> RunRecord:
     now = site.clock.now()
     run_id = now.strftime("%Y%m%d-%H%M%S-") + source.digest[:6]
     program = runs.program_of(site.environment)
-    return RunRecord(run_id, "", source.digest, now.isoformat(timespec="seconds"), by=site.user, program=program)
+    return RunRecord(
+        run_id,
+        "",
+        source.digest,
+        now.isoformat(timespec="seconds"),
+        by=site.user,
+        program=program,
+        commit=source.revision.commit,
+        changed=source.revision.changed,
+    )
 
 
 def summary(story: Story) -> dict[str, Any]:
@@ -134,6 +145,7 @@ def summary(story: Story) -> dict[str, Any]:
     return {
         "run_id": story.record.run_id,
         "attempts": story.record.attempt,
+        "source": {key: getattr(story.record, key) for key in ("commit", "changed")} | {"digest": story.record.source},
         "recoveries": story.rows,
         "best_step": story.record.best_step,
         "goodput": round(story.useful_s / wall_s, 4) if wall_s else None,

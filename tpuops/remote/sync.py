@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from tpuops.errors import EnvironmentFileError
 
 _ALWAYS_LEFT_OUT = frozenset({".git", "__pycache__", ".venv"})
 _PIECE = 1 << 18
+LARGE_BYTES = 10 << 20
+"""A program's own files are smaller; what is larger is data, a checkpoint or a leftover that nobody meant to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,42 @@ class Entry:
     mode: int
     size: int
     link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is sent: the digest of all of it, how much, and the files of `LARGE_BYTES` or more, largest first."""
+
+    digest: str
+    files: int
+    size: int
+    large: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What git says of a source tree: its commit, and how many paths differ from it; empty where it says nothing."""
+
+    commit: str = ""
+    changed: int = 0
+
+
+def survey(source: Path) -> Survey:
+    """Look at everything that would be sent. Raises as `entries`."""
+    found = entries(source)
+    large = sorted((entry for entry in found if entry.size >= LARGE_BYTES), key=lambda entry: (-entry.size, entry.path))
+    return Survey(_digest(source, found), len(found), sum(entry.size for entry in found), tuple(large))
+
+
+def revision(source: Path) -> Revision:
+    """The commit that `source` is of; none where git does not know the tree, or nothing was ever committed."""
+    if not _git_names(source):
+        return Revision()
+    said = _git(source, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--", ".").split("\0")
+    commit = next((line.removeprefix("# branch.oid ") for line in said if line.startswith("# branch.oid ")), "")
+    if not commit or not commit.isalnum():  # `(initial)`
+        return Revision()
+    return Revision(commit, sum(1 for line in said if line[:2] in {"1 ", "2 ", "u ", "? "}))
 
 
 def entries(source: Path) -> tuple[Entry, ...]:
@@ -48,8 +86,12 @@ def entries(source: Path) -> tuple[Entry, ...]:
 
 def digest(source: Path) -> str:
     """What names the content of `source`: 64 hex digits, the same for the same paths, bits and bytes."""
+    return _digest(source, entries(source))
+
+
+def _digest(source: Path, found: Iterable[Entry]) -> str:
     total = hashlib.sha256()
-    for entry in entries(source):
+    for entry in found:
         kind, value = ("f", _sha256(source / entry.path)) if entry.link is None else ("l", entry.link)
         total.update(json.dumps([entry.path, entry.mode, kind, value]).encode() + b"\n")
     return total.hexdigest()
@@ -119,17 +161,10 @@ def _walk(root: Path) -> Iterator[str]:
 
 def _git_names(root: Path) -> list[str]:
     """git's own list; empty where `root` is in no work tree, is ignored as a whole, or git is not installed."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    try:
-        listed = subprocess.run(
-            ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        return []
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names: list[str] = []
-    for raw in listed.stdout.split(b"\0") if listed.returncode == 0 else []:
-        name = os.fsdecode(raw).rstrip("/")
+    for raw in listed.split("\0"):
+        name = raw.rstrip("/")
         inner = root / name
         if (
             name and inner.is_dir() and not inner.is_symlink()
@@ -138,3 +173,14 @@ def _git_names(root: Path) -> list[str]:
         elif name:
             names.append(name)
     return names
+
+
+def _git(root: Path, *words: str) -> str:
+    """What git prints; nothing where it fails or is not installed. It reads only, whatever the user's variables say."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-c", "core.fsmonitor=false", *words]
+    try:
+        done = subprocess.run(command, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return os.fsdecode(done.stdout) if done.returncode == 0 else ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tpuops.journal import Event
+from tpuops.report import preflight
+from tpuops.report.amounts import size
 from tpuops.report.console import next_steps
 
-LONGEST = 120
+SHOWN = 10
 
 WORDS = {
     "bucket.create": "bucket {name}: creating ({reason})",
@@ -54,8 +56,8 @@ WORDS = {
 }
 
 
-def line(event: Event) -> str | None:
-    """The line, None for an event that is not said."""
+def line(event: Event, *, whole: bool = False) -> str | None:
+    """The line, None for an event that is not said; `whole` shows also what is simply well."""
     if event.kind == "run.interrupted":
         return interrupted(event)
     words = WORDS.get(event.kind)
@@ -76,6 +78,16 @@ def interrupted(event: Event) -> str:
         (facts["back"], "supervises it again"),
         (facts["log"], "shows its log"),
         (facts["stop"], "ends it, with its outputs saved"),
+def large(event: Event) -> str:
+    """What is sent with the source that nobody may have meant to send, by name and size."""
+    facts = event.facts
+    lines = [f"source: {facts['files']} file(s), {size(facts['bytes'])}, are sent to each worker"]
+    lines += [f"  {size(each['bytes'])}  {each['path']}" for each in facts["large"][:SHOWN]]
+    if len(facts["large"]) > SHOWN:
+        lines.append(f"  and {len(facts['large']) - SHOWN} more")
+    return "\n".join([*lines, "  what the program does not need there is left out by a line in .gitignore"])
+
+
         (facts["down"], "ends it and removes the machines"),
     )
     lines = [f"interrupted; these stay, and a training on them goes on: {', '.join(kept)}", next_steps(steps)]

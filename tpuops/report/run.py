@@ -28,11 +28,20 @@ def _headline(document: Mapping[str, Any]) -> str:
     words = f"{document['outcome']} (exit code {document['exit_code']})"
     if document.get("run_id"):
         words += f": run {document['run_id']}, {document['attempts']} attempt(s), last step {document['best_step']}"
+    if document.get("source"):
+        words += f"\nsource: {source(**document['source'])}"
     if document.get("cause"):
         words += f"\ncause: {document['cause']}"
     if document.get("advice"):
         words += f"\nadvice: {document['advice']}"
     return words
+
+
+def source(commit: str, changed: int, digest: str) -> str:
+    """What was trained: the commit, and whether the tree was as committed."""
+    if not commit:
+        return f"in no commit that git knows of (content {digest[:12]})"
+    return f"commit {commit[:12]}" + (f" and {changed} change(s) that are not committed" if changed else "")
 
 
 def recoveries(rows: Sequence[Mapping[str, Any]]) -> str:

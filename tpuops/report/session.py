@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tpuops.report.amounts import size
 from tpuops.report.run import left
 
 SHOWN = 12
@@ -48,12 +49,3 @@ def ended(document: Mapping[str, Any]) -> str:
 def step(number: int | None) -> str:
     """The last step, nothing where none was told."""
     return "" if number is None or number < 0 else f", last step {number}"
-
-
-def size(count: int) -> str:
-    """Bytes as people say them."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count = count / 1024  # type: ignore[assignment]
-    return str(count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tpuops.report.run import left, table
+from tpuops.report.run import left, source, table
 
 SIGNS = {"keep": " ", "create": "+", "start": "~", "wait": "~", "replace": "-/+", "delete": "-"}
 
@@ -52,6 +52,7 @@ def run(run: Mapping[str, Any]) -> list[str]:
     words.append(f"{len(run['recoveries'])} recoveries" if len(run["recoveries"]) != 1 else "1 recovery")
     by = f", begun by {run['by']}" if run["by"] else ""
     lines = [f"run: {run['run_id']} is {', '.join(words)}{by}"]
+    lines.append(f"source: {source(run['commit'], run['changed'], run['source'])}")
     return lines + [
         f"  at step {row['step']}: {row['class']}, answered by {row['action']}" for row in run["recoveries"]
     ]

@@ -24,7 +24,8 @@ class RunRecord:
 
     `state` is running, ended (the outcome is known, saving or teardown may be unfinished) or closed. `node_id` is the
     node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints, `by`
-    the person who began it, `program` the digest of what the file says to run.
+    the person who began it, `program` the digest of what the file says to run. `commit` and `changed` are what git said
+    of the source: its commit, and how many paths differed from that; empty where it knows nothing.
     """
 
     run_id: str
@@ -39,6 +40,8 @@ class RunRecord:
     outcome: Mapping[str, Any] = field(default_factory=dict)
     by: str = ""
     program: str = ""
+    commit: str = ""
+    changed: int = 0
 
     def data(self) -> bytes:
         """The object's bytes."""
