@@ -6,8 +6,10 @@ metadata keys (google-cloud.md 3.4) end here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from tpuops import switch
 from tpuops.environment.model import Environment
 from tpuops.facts import catalogue, names
 from tpuops.resources import METADATA_BUCKET, BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
@@ -27,13 +29,25 @@ def desired(environment: Environment, *, owner: str, public_key: str, now: datet
     """
     owned = Owned(environment.slug, owner)
     bucket = _bucket(environment, owned)
-    return Desired(
+    wanted = Desired(
         owned=owned,
         node=_node(environment, owned, public_key, bucket.name),
         vm=_vm(environment, owned, public_key, now),
         bucket=bucket,
         spare_vm=_vm_at(environment, owned) if environment.vm is None else None,
     )
+    return _watched(wanted, environment, now)
+
+
+def _watched(wanted: Desired, environment: Environment, now: datetime) -> Desired:
+    """The same with a reaper on each machine, which ends them all where nobody supervises them any more."""
+    node, vm, agreed = wanted.node, wanted.vm, switch.terms(environment.limits.abandoned)
+    end = _end(now + environment.limits.runtime + TERMINATION_MARGIN)
+    watched = switch.Watched(wanted.owned, wanted.bucket.name, (node.place, node.name), wanted.vm_at, end)
+    node = replace(node, metadata={**node.metadata, **switch.orders("node", watched, agreed)})
+    if vm is not None:
+        vm = replace(vm, metadata={**vm.metadata, **switch.orders("vm", watched, agreed)})
+    return replace(wanted, node=node, vm=vm)
 
 
 def _node(environment: Environment, owned: Owned, public_key: str, bucket: str) -> NodeSpec:

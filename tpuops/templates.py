@@ -6,6 +6,7 @@ undefined name and anything but plain values; nothing here knows what a template
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import io
@@ -56,13 +57,25 @@ def render_text(text: str, values: Mapping[str, str | int | float | bool | tuple
     return environment.from_string(text).render(dict(values))
 
 
-@functools.cache
 def agent_program() -> bytes:
-    """The program for the machines, as one file that `python3` runs: a zip of `worker/agent`, equal byte for byte
-    wherever it is built from the same sources."""
+    """The program for the machines: `worker/agent`."""
+    return _program("worker/agent")
+
+
+@functools.cache
+def reaper_script() -> str:
+    """The start-up script that puts the reaper on a machine and starts it: the same text for every environment."""
+    program = base64.encodebytes(_program("worker/reaper")).decode("ascii").strip()
+    return render("worker/reaper/startup.sh", {"program": program})
+
+
+@functools.cache
+def _program(name: str) -> bytes:
+    """The modules of a folder as one file that `python3` runs: a zip, equal byte for byte wherever it is built from the
+    same sources."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder("worker/agent").glob("*.py")):
+        for path in sorted(folder(name).glob("*.py")):
             entry = zipfile.ZipInfo(path.name, _EPOCH)
             entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
             archive.writestr(entry, path.read_bytes())

@@ -20,7 +20,7 @@ from tpuops.environment import Environment, load
 from tpuops.journal import Event
 from tpuops.lifecycle.opening import Opening, open_site
 from tpuops.lifecycle.site import Site
-from tpuops.stages.lease import RENEW_S
+from tpuops.stages.lease import USUAL
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class HastyClock(SystemClock):
     """Nobody waits for capacity here: every sleep is short, but for that of the lease between two renewals."""
 
     async def sleep(self, wait_s: float) -> None:
-        await asyncio.sleep(wait_s if wait_s == RENEW_S else min(wait_s, 0.05))
+        await asyncio.sleep(wait_s if wait_s == USUAL.renew_s else min(wait_s, 0.05))
 
 
 @dataclass

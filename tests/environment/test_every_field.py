@@ -74,6 +74,7 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("teardown", "failure"): "keep",
     ("teardown", "interrupt"): "delete",
     ("limits", "runtime"): "2d",
+    ("limits", "abandoned"): "30m",
     ("rehearsal", "setup"): (("true",),),
     ("rehearsal", "command"): ("true",),
     ("rehearsal", "env"): {},

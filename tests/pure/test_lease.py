@@ -45,10 +45,10 @@ def test_a_holder_whose_login_is_revoked_stops_acting_and_still_ends_well() -> N
         store = Revocable()
         me = lease.myself("ada", "run", clock)
         held = await lease.take(store, "lease.json", me, clock, Journal(clock, None))
-        await asyncio.sleep(lease.RENEW_S * 3)
+        await asyncio.sleep(lease.TTL_S * 0.75)
         await held.check()
         store.revoked = True
-        await asyncio.sleep(lease.TTL_S + lease.RENEW_S)
+        await asyncio.sleep(lease.TTL_S * 1.25)
         with pytest.raises(Busy, match="could not be renewed"):
             await held.check()
         await held.release()

@@ -171,15 +171,26 @@ class Teardown(_Section):
 
 
 class Limits(_Section):
-    """The longest a run may take; Compute Engine takes absolute ends of at most 120 days (google-cloud.md 3.2.3)."""
+    """The longest a run may take; Compute Engine takes absolute ends of at most 120 days (google-cloud.md 3.2.3).
+
+    `abandoned`: how long machines outlive a controller that was killed or cut off.
+    """
 
     runtime: Duration = timedelta(days=7)
+    abandoned: Duration = timedelta(minutes=15)
 
     @field_validator("runtime")
     @classmethod
     def _bounded(cls, value: timedelta) -> timedelta:
         if not timedelta(minutes=1) <= value <= timedelta(days=119):
             raise Wrong("must lie between 1m and 119d")
+        return value
+
+    @field_validator("abandoned")
+    @classmethod
+    def _seen_in_time(cls, value: timedelta) -> timedelta:
+        if not timedelta(seconds=12) <= value <= timedelta(days=1):
+            raise Wrong("must lie between 12s and 1d")
         return value
 
 

@@ -43,7 +43,7 @@ async def break_lock(site: Site, agree: Agree) -> Lock:
     """Take the lease from its holder and leave it free; where nobody has it, nothing is done.
 
     Raises:
-        Busy: nobody agreed, or somebody else took the lease meanwhile; theirs is untouched.
+        Busy: nobody agreed, somebody else took the lease meanwhile, or a later version wrote it; theirs is untouched.
         CloudError: a write failed; what we hold expires by itself.
     """
     found = await _read(site)
@@ -51,10 +51,12 @@ async def break_lock(site: Site, agree: Agree) -> Lock:
         return Lock()
     seen = _seen(found)
     await agree(_question(site, seen))
-    me = lease.myself(site.user, "lock.break", site.clock)
+    lease.refuse_newer(found)
+    counts_s = lease.parse(found.data).ttl_s
+    me = replace(lease.myself(site.user, "lock.break", site.clock, site.terms), ttl_s=counts_s)
     ours = await _overwritten(site, found, me)
     site.journal.record("lease.broken", holder=lease.parse(found.data).words(), generation=found.stat.generation)
-    wait_s = lease.TTL_S if seen.acts else 0.0
+    wait_s = counts_s if seen.acts else 0.0
     if wait_s:
         # Our write is as young as the old holder's count can be: both run out together, so ours needs no renewal.
         site.journal.record("lease.runs_out", wait_s=wait_s, holder=lease.parse(found.data).words())

@@ -20,6 +20,7 @@ from tpuops.stages.access import Route
 from tpuops.stages.apply import Crew, make_bucket
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter
+from tpuops.switch import Terms, terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Site:
         return " ".join(("tpuops", verb, self.flags or f"--env {self.environment.name}", *more))
 
     @property
+    def terms(self) -> Terms:
+        """For how long this environment's lease counts."""
+        return terms(self.environment.limits.abandoned)
+
+    @property
     def prefix(self) -> str:
         """Where this environment's lease and record live in the home bucket."""
         return f"tpuops/{names.environment_slug(self.environment.name)}/"
@@ -72,7 +78,7 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
         Busy: somebody else holds it.
     """
     await make_bucket(plan, site.desired, unfenced(site))
-    me = lease.myself(site.user, doing, site.clock)
+    me = lease.myself(site.user, doing, site.clock, site.terms)
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
     site.journal.record("lease.taken", holder=me.words())
     try:

@@ -13,7 +13,7 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore, StoredObject
 from tpuops.errors import Busy, Conflict, TpuopsError
 from tpuops.journal import Journal
+from tpuops.switch import GRACE_S, TTL_S, Terms
 
-TTL_S = 60.0
-RENEW_S = 15.0
+USUAL = Terms()
 LOOK_S = 2.0
+LONGEST_TTL_S = 600.0
+FORMAT = 1
+"""Of the lease object's form. One of a later format was written by a later version, whose rules we do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Holder:
     """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid.
 
     `progress` is how far it was at the last renewal: JSON values for `status`, never asked by those who want the lease.
+    It counts for `ttl_s` to its holder and whoever wants it, for `grace_s` to the reapers.
     """
 
     token: str
@@ -42,6 +46,9 @@ class Holder:
     since: str
     doing: str
     progress: Mapping[str, Any] = field(default_factory=dict)
+    ttl_s: float = TTL_S
+    grace_s: float = GRACE_S
+    format: int = FORMAT
 
     def words(self) -> str:
         """The holder as people say it."""
@@ -52,10 +59,11 @@ class Holder:
         return json.dumps(asdict(self), sort_keys=True).encode()
 
 
-def myself(user: str, doing: str, clock: Clock) -> Holder:
-    """This process as a holder."""
+def myself(user: str, doing: str, clock: Clock, terms: Terms = USUAL) -> Holder:
+    """This process as a holder, on these terms."""
     since = clock.now().isoformat(timespec="seconds")
-    return Holder(secrets.token_hex(8), user, here(), os.getpid(), started(os.getpid()), since, doing)
+    me = Holder(secrets.token_hex(8), user, here(), os.getpid(), started(os.getpid()), since, doing)
+    return replace(me, ttl_s=terms.ttl_s, grace_s=terms.grace_s)
 
 
 def here() -> str:
@@ -98,7 +106,8 @@ class Lease:
     def __init__(self, store: ObjectStore, name: str, me: Holder, clock: Clock, held: Held) -> None:
         self._store, self._name, self._me, self._clock = store, name, me, clock
         self._generation, self._confirmed = held.generation, held.since
-        self._lost = ""
+        self._lost = self._late = ""
+        self._told: Callable[..., None] = lambda kind, **facts: None
         self._renewing: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
         self._progress: Callable[[], Mapping[str, Any]] = dict
@@ -106,6 +115,10 @@ class Lease:
     def tell(self, progress: Callable[[], Mapping[str, Any]]) -> None:
         """From now on each renewal says how far we are; it costs no call of its own."""
         self._progress = progress
+
+    def report(self, record: Callable[..., None]) -> None:
+        """From now on say (as `Journal.record`) when renewing fails for half the time the lease counts, and after."""
+        self._told = record
 
     @property
     def holder(self) -> Holder:
@@ -117,12 +130,12 @@ class Lease:
 
         One that ran out while this process stood still, or had no network, is asked for first: perhaps nobody took it.
         """
-        if not self._lost and self._age_s() > TTL_S:
+        if not self._lost and self._age_s() > self._me.ttl_s:
             await self._renew()
         if self._lost:
             raise Busy(f"this process lost the lease and stops acting: {self._lost}", hint="tpuops status")
         age_s = self._age_s()
-        if age_s > TTL_S:
+        if age_s > self._me.ttl_s:
             raise Busy(f"the lease could not be renewed for {age_s:.0f} s", hint="check the network, then run again")
 
     def _age_s(self) -> float:
@@ -135,13 +148,31 @@ class Lease:
 
     async def _renew_forever(self) -> None:
         while not self._lost:
-            await self._clock.sleep(RENEW_S)
+            await self._clock.sleep(Terms(self._me.ttl_s).renew_s)
             await self._renew()
 
     async def _renew(self) -> None:
         async with self._writing:
-            with suppress(TpuopsError):  # `check` counts the age of the last success; nothing is assumed
+            try:
                 await self._write()
+            except TpuopsError as error:  # `check` counts the age of the last success; nothing is assumed
+                self._say_late(error.message)
+            else:
+                self._say_back()
+
+    def _say_late(self, why: str) -> None:
+        """Once for each time that renewing fails for long: long before a reaper would act."""
+        if not self._late and self._age_s() > self._me.ttl_s / 2:
+            self._late = why
+            acts_s = self._me.grace_s - self._age_s()
+            self._told("lease.late", age_s=round(self._age_s(), 1), acts_s=round(acts_s), why=why)
+
+    def _say_back(self) -> None:
+        if self._lost:
+            self._told("lease.lost", why=self._lost)
+        elif self._late:
+            self._late = ""
+            self._told("lease.renewed", holder=self._me.words())
 
     async def _write(self) -> None:
         asked = self._clock.monotonic()
@@ -169,16 +200,32 @@ class Lease:
             with suppress(asyncio.CancelledError):
                 await self._renewing
         if not self._lost:
-            with suppress(TpuopsError):  # an unreleased lease expires by itself
+            try:
                 await self._store.delete(self._name, if_generation=self._generation)
+            except TpuopsError as error:  # it expires by itself, and then the machines end themselves
+                self._told("lease.unreleased", why=error.message, grace_s=self._me.grace_s)
 
 
 def parse(data: bytes) -> Holder:
-    """Read a holder; unreadable bytes are a holder nobody knows, who expires like any other."""
+    """Read a holder, of this version or of another: what only that one knows is passed over.
+
+    Unreadable bytes are a holder nobody knows, who expires like any other.
+    """
     try:
-        return Holder(**json.loads(data))
+        told = json.loads(data)
+        holder = Holder(**{each.name: told[each.name] for each in fields(Holder) if each.name in told})
+        return holder if _is_sound(holder) else NOBODY
     except (ValueError, TypeError):
-        return Holder("", "unknown", "unknown", 0, "", "unknown", "unknown")
+        return NOBODY
+
+
+def _is_sound(holder: Holder) -> bool:
+    """Whether the numbers are numbers: they decide when somebody else may act."""
+    numbers = (holder.ttl_s, holder.grace_s, holder.format, holder.pid)
+    return all(isinstance(each, int | float) for each in numbers) and 0 < holder.ttl_s <= LONGEST_TTL_S
+
+
+NOBODY = Holder("", "unknown", "unknown", 0, "", "unknown", "unknown")
 
 
 def is_dead(holder: Holder, host: str) -> bool:
@@ -190,7 +237,7 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
     """Take the lease, over a dead process of this host at once, over a silent holder after it expired.
 
     Raises:
-        Busy: the holder lives (it renewed while we watched, or its process is on this host).
+        Busy: the holder lives (it renewed while we watched, or its process is on this host), or is of a later version.
     """
     first = seen = await store.read(name)
     # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
@@ -198,12 +245,13 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
     while True:
         if seen is not None and parse(seen.data).token == me.token:
             held = Held(seen.stat.generation, asked)  # our own write, whose reply was lost
-            return _kept(Lease(store, name, me, clock, held))
+            return _kept(Lease(store, name, me, clock, held), journal)
+        refuse_newer(seen)
         if seen is None or _is_free(seen, me):
             with suppress(Conflict):  # somebody was faster: look at who
                 asked = clock.monotonic()
                 stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
-                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)))
+                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)), journal)
         else:
             _refuse_if_alive(first, seen, me)
             journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
@@ -212,9 +260,20 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
         first = first or seen
 
 
-def _kept(lease: Lease) -> Lease:
+def _kept(lease: Lease, journal: Journal) -> Lease:
+    lease.report(journal.record)
     lease.keep()
     return lease
+
+
+def refuse_newer(seen: StoredObject | None) -> None:
+    """Raise `Busy` for a lease that a later version wrote: it is not ours to judge, whatever its age."""
+    if seen is not None and parse(seen.data).format > FORMAT:
+        raise Busy(
+            f"the lease was written by a later version of tpuops (format {parse(seen.data).format}, "
+            f"this one knows {FORMAT}), for {parse(seen.data).words()}; nothing was touched",
+            hint="use that version, or a later one",
+        )
 
 
 def _is_free(seen: StoredObject, me: Holder) -> bool:
@@ -223,7 +282,7 @@ def _is_free(seen: StoredObject, me: Holder) -> bool:
 
 def is_free(seen: StoredObject, host: str) -> bool:
     """Whether somebody on `host` may take it: it expired, or its holder ran here and ended."""
-    return _age_s(seen) > TTL_S or is_dead(parse(seen.data), host)
+    return _age_s(seen) > parse(seen.data).ttl_s or is_dead(parse(seen.data), host)
 
 
 def _age_s(seen: StoredObject) -> float:

@@ -1,8 +1,8 @@
 """What the training left on this machine: it is ended with a grace, and its results are brought into the bucket."""
 
+import glob
 import json
 import os
-import pwd
 import subprocess
 import sys
 import time
@@ -20,12 +20,12 @@ def save(orders, fence):
     """
     began, outcome = time.monotonic(), {"saved": 0, "unsaved": []}
     while True:
-        agent = agent_of(orders["user"])
+        agent = agent_of()
         if agent is None:
             return outcome
-        program, owner, run_id = agent
-        told(program, owner, fence, orders, "stop", str(STOP_GRACE_S))
-        done = told(program, owner, fence, orders, "collect", orders["bucket"], "runs/%s/saved" % run_id)
+        program, home, run_id = agent
+        told(program, home, fence, orders, "stop", str(STOP_GRACE_S))
+        done = told(program, home, fence, orders, "collect", orders["bucket"], "runs/%s/saved" % run_id)
         outcome = {"run": run_id, "saved": len(done.get("saved", [])), "unsaved": done.get("failed", ["unknown"])}
         if not outcome["unsaved"] or time.monotonic() - began > orders["doubt_s"]:
             return outcome
@@ -33,34 +33,34 @@ def save(orders, fence):
         time.sleep(min(orders["look_s"], 30))
 
 
-def agent_of(user):
-    """(program, its owner, run id) of the newest agent on this machine; None where no run ever was."""
+def agent_of(homes="/home"):
+    """(program, home, run id) of the run that this machine had last, whoever's it is; None where there was none."""
+    records = glob.glob(os.path.join(homes, "*", ".tpuops", "run.json"))
     try:
-        owner = pwd.getpwnam(user)
-        folder = os.path.join(owner.pw_dir, ".tpuops")
-        with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+        record = max(records, key=os.path.getmtime)
+        with open(record, encoding="utf-8") as file:
             run_id = str(json.load(file)["run_id"])
-        programs = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".pyz")]
-        return (max(programs, key=os.path.getmtime), owner, run_id) if programs else None
+        programs = glob.glob(os.path.join(os.path.dirname(record), "*.pyz"))
+        return max(programs, key=os.path.getmtime), os.path.dirname(os.path.dirname(record)), run_id
     except (KeyError, OSError, ValueError):
         return None
 
 
-def told(program, owner, fence, orders, *words):
+def told(program, home, fence, orders, *words):
     """One command of the agent as its user, while the fence is kept; its last reply's `ok`, {} where it has none."""
 
-    def become():
-        if os.getuid() != owner.pw_uid:
-            os.initgroups(owner.pw_name, owner.pw_gid)
-            os.setgid(owner.pw_gid)
-            os.setuid(owner.pw_uid)
+    owner = os.stat(home)
 
-    env = dict(os.environ, HOME=owner.pw_dir, USER=owner.pw_name, LOGNAME=owner.pw_name)
-    argv = [sys.executable, "-I", "-S", program, *words]
+    def become():
+        if os.getuid() != owner.st_uid:
+            os.setgroups([])
+            os.setgid(owner.st_gid)
+            os.setuid(owner.st_uid)
+
     process = subprocess.Popen(
-        argv,
-        env=env,
-        cwd=owner.pw_dir,
+        [sys.executable, "-I", "-S", program, *words],
+        env=dict(os.environ, HOME=home),
+        cwd=home,
         preexec_fn=become,  # noqa: PLW1509 - this program has one thread
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
