@@ -117,13 +117,13 @@ class Secret(_Section):
 
     env: EnvName | None = None
     file: SecretFile | None = None
+    secret_manager: SecretVersion | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> Secret:
         if [self.env, self.file, self.secret_manager].count(None) != 2:
             hint = "write {env: NAME}, {file: path} or {secret_manager: projects/P/secrets/S/versions/V}"
             raise Wrong("must say one place", hint)
-    secret_manager: SecretVersion | None = None
         return self
 
 
