@@ -12,6 +12,7 @@ from tests.simulation.lives import CURRENT
 from tests.simulation.worker import Machine, Played, Record, md5
 from tpuops.errors import AccessError, CommandFailed, Unreachable
 from tpuops.remote.port import AgentStatus, Exit, Host, LogChunk, RunSpec, Saved
+from tpuops.remote.readiness import Question, Readiness
 
 LATENCY_S = 0.004
 CONNECT_S = 0.03
@@ -93,6 +94,21 @@ class PlayedAgent:
         await self._begin()
         self._machine.disk.source = digest
         await self._end()
+
+    async def preflight(self, question: Question) -> Readiness:
+        """All is well with a played machine."""
+        await self._begin()
+        found = Readiness(source=self._machine.disk.source, device_files=4, clock_s=0.0)
+        await self._end()
+        return found
+
+    async def prepare(self, spec: RunSpec) -> Mapping[str, str]:
+        """Set up once a source, unless a run lives."""
+        await self._begin()
+        if not self._machine.alive:
+            self._set_up(spec)
+        await self._end()
+        return {"python": "3.10.12"}
 
     async def start(self, spec: RunSpec) -> AgentStatus:
         """Set up once a source, and start the attempt unless it lives or was started before."""

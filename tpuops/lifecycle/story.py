@@ -27,7 +27,10 @@ class Source:
 
 @dataclass(slots=True)
 class Story:
-    """One run under supervision. `rows` is the report's table of recoveries; times are monotonic seconds."""
+    """One run under supervision. `rows` is the report's table of recoveries, `preflight` that of the last start.
+
+    Times are monotonic seconds.
+    """
 
     site: Site
     crew: Crew
@@ -38,6 +41,7 @@ class Story:
     node: Node | None = None
     useful_s: float = 0.0
     rows: list[dict[str, Any]] = field(default_factory=list)
+    preflight: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def machine(self) -> Node:
@@ -147,6 +151,7 @@ def summary(story: Story) -> dict[str, Any]:
         "attempts": story.record.attempt,
         "source": {key: getattr(story.record, key) for key in ("commit", "changed")} | {"digest": story.record.source},
         "recoveries": story.rows,
+        "preflight": story.preflight,
         "best_step": story.record.best_step,
         "goodput": round(story.useful_s / wall_s, 4) if wall_s else None,
     }

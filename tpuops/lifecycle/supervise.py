@@ -101,7 +101,7 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         if (ended := await _ordered(story, end)) is not None:
             return ended
         _take_back(story)
-        verdict = diagnose(end.evidence)
+        verdict = end.verdict or diagnose(end.evidence)
         decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step)
         story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
         if decision.move not in {Move.FINISH, Move.GIVE_UP}:
@@ -153,6 +153,9 @@ async def _results(story: Story, end: AttemptEnd) -> Collected | AttemptEnd:
     """Save what the machine holds, and let go of it; a machine that is gone holds nothing."""
     if end.agent is None:
         return end
+    if end.verdict is not None and story.record.attempt == 1:
+        await end.agent.close()
+        return Collected((), ())  # it never started: there is nothing to save
     results = await saved(story, end.agent)
     await end.agent.close()
     return results

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tpuops.journal import Event
 from tpuops.report import preflight
 from tpuops.report.amounts import size
+from tpuops.report import preflight
 from tpuops.report.console import next_steps
 
 SHOWN = 10
@@ -44,6 +45,7 @@ WORDS = {
     "stop.training": "stop: attempt {attempt} gets SIGTERM, and {grace_s:.0f} s to end",
     "stop.unreached": "stop: {node} cannot be reached now: {why}",
     "stop.gone": "stop: {name} is gone, and nothing of the run is left to save",
+    "preflight.unanswered": "preflight: the machine could not be looked at ({why}); going on",
     "train.started": "training: run {run}, attempt {attempt}, process {pid} on {node}",
     "train.stepping": "training: attempt {attempt} steps from {step}",
     "ssh.lost": "ssh: connection to {node} lost at step {step}; asking the API what became of it",
@@ -64,6 +66,8 @@ def line(event: Event, *, whole: bool = False) -> str | None:
     """The line, None for an event that is not said; `whole` shows also what is simply well."""
     if event.kind == "run.interrupted":
         return interrupted(event)
+    if event.kind == "preflight.done":
+        return preflight.said(event.facts["rows"], whole=whole)
     words = WORDS.get(event.kind)
     if words is None:
         return None

@@ -13,7 +13,7 @@ import re2
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import CloudReader
-from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
+from tpuops.diagnosis.verdict import Evidence, Verdict, WorkerEvidence
 from tpuops.errors import Unreachable
 from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
@@ -66,12 +66,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """How an attempt ended: its evidence, the agent if it can still be asked, and when it was noticed."""
+    """How an attempt ended: its evidence, the agent if it can still be asked, and when it was noticed.
+
+    `verdict`: what preflight found, where that kept it from starting.
+    """
 
     evidence: Evidence
     agent: Agent | None
     noticed_at: float
     node: Node | None
+    verdict: Verdict | None = None
 
     @property
     def finished(self) -> bool:

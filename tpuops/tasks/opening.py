@@ -68,7 +68,7 @@ def _listeners(asked: Invocation) -> tuple[Listener, ...]:
     from tpuops.report.progress import line
 
     def hear(event: Event) -> None:
-        said = line(event)
+        said = line(event, whole=asked.verbose)
         if said is not None:
             asked.say(said)
 
