@@ -1,12 +1,12 @@
 """What is around machines: quotas, networks, accounts and who may do what; looked at, and the few changes a fix makes.
 
-`GoogleCloud` is made of this and of the machines' own services. Each change waits until it is done; a change that is
-repeated finds what it made and is content.
+Each change waits until it is done; a change that is repeated finds what it made and is content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -25,13 +25,30 @@ Result = TypeVar("Result")
 CHANGE_S = 180.0
 LOOK_S = 0.3
 TRIES = 5
+WRITING = frozenset(
+    f"https://www.googleapis.com/auth/{scope}"
+    for scope in ("cloud-platform", "devstorage.read_write", "devstorage.full_control")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a machine is at Google, and for what its tokens are good; no account: it is nobody."""
+
+    account: str
+    scopes: frozenset[str]
+
+    @property
+    def writes_objects(self) -> bool:
+        """Whether its tokens may write to a bucket, as far as scopes go (google-cloud.md 3.1.2)."""
+        return bool(self.scopes & WRITING)
 
 
 class Surroundings:
     """The calls about a project. Raise as `port` says."""
 
-    _rest: Rest
-    _caller: Caller
+    def __init__(self, rest: Rest, caller: Caller) -> None:
+        self._rest, self._caller = rest, caller
 
     async def tpu_limits(self, place: Place) -> tuple[Limit, ...]:
         """The TPU API's quotas that speak of a zone or its region; empty where nothing is limited there."""
@@ -43,6 +60,12 @@ class Surroundings:
         """Compute Engine's quotas in the region of a zone, with what is used."""
         path = f"/compute/v1/projects/{place.project}/regions/{place.region}"
         return quotas.of_region(await self._get("compute.regions.get", "compute", path))
+
+    async def vcpus(self, place: Place, machine_type: str) -> int | None:
+        """How many CPUs a machine type has in a zone; None where the zone has no such type."""
+        path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/machineTypes/{machine_type}"
+        found = await self._found("compute.machineTypes.get", "compute", path)
+        return None if found is None else int(found.get("guestCpus", 0))
 
     async def holdings(self, project: str) -> tuple[Holding, ...]:
         """What queued resources hold, in all zones and in every state."""
@@ -106,6 +129,18 @@ class Surroundings:
         body = {"name": name, "network": f"projects/{project}/global/networks/{subnetwork.network}", "nats": [nat]}
         path = f"/compute/v1/projects/{project}/regions/{subnetwork.region}/routers"
         await self._made("compute.routers.insert", path, body)
+
+    async def identity_of_vm(self, place: Place, name: str) -> Identity | None:
+        """Who an instance is, None where there is no such instance."""
+        path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/instances/{name}"
+        found = await self._found("compute.instances.get", "compute", path)
+        return None if found is None else identity((found.get("serviceAccounts") or [{}])[0], "scopes")
+
+    async def identity_of_node(self, place: Place, name: str) -> Identity | None:
+        """Who the workers of a slice are, None where there is no such slice."""
+        path = f"/v2/projects/{place.project}/locations/{place.zone}/nodes/{name}"
+        found = await self._found("tpu.nodes.get", "tpu", path)
+        return None if found is None else identity(found.get("serviceAccount") or {}, "scope")
 
     async def rescope_vm(self, place: Place, name: str, account: str, scopes: Sequence[str]) -> None:
         """Give an instance an account and scopes, which Compute Engine takes only while it is stopped (3.1.2)."""
@@ -223,6 +258,11 @@ class Surroundings:
         if errors or operation.get("httpErrorStatusCode"):
             status = int(operation.get("httpErrorStatusCode", 0))
             raise classify(method, path, of_compute(errors, status, operation.get("httpErrorMessage", "")))
+
+
+def identity(found: Mapping[str, Any], scopes: str) -> Identity:
+    """A service account as Compute Engine or the TPU API shows it."""
+    return Identity(found.get("email", ""), frozenset(found.get(scopes, ())))
 
 
 def _roles(policy: Mapping[str, Any], member: str) -> frozenset[str]:
