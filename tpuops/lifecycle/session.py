@@ -12,7 +12,6 @@ from typing import TypeVar
 from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
 from tpuops.errors import Busy, CommandFailed, Unreachable
 from tpuops.lifecycle.preflight import prepared
-from tpuops.lifecycle.preflight import prepared
 from tpuops.lifecycle.story import Story
 from tpuops.remote.port import Agent, AgentStatus
 from tpuops.resources import Node

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tpuops.journal import Event
 from tpuops.report import preflight
 from tpuops.report.amounts import size
-from tpuops.report import preflight
 from tpuops.report.console import next_steps
 
 SHOWN = 10
@@ -20,7 +19,7 @@ WORDS = {
     "node.exists": "node {name}: exists already",
     "node.ready": "node {name}: READY, {workers} worker(s)",
     "node.stands": "node {name}: stands",
-    "node.key": "node {name}: adding this machine's SSH key",
+    "node.key": "{name}: adding this machine's SSH key, good until {until}",
     "node.gone": "node {name}: gone",
     "node.lost": "node {name}: lost",
     "vm.create": "vm {name}: creating ({reason})",
@@ -37,6 +36,7 @@ WORDS = {
     "lease.unreleased": "the lease could not be given back ({why}): machines that stay end themselves in {grace_s:.0f} s",
     "lease.runs_out": "waiting {wait_s:.0f} s until it must have stopped",
     "check.unanswered": "could not be checked beforehand ({method}): {why}",
+    "check.doubt": "{why}",
     "capacity.wait": "no machine yet, trying again in {wait_s:.0f} s: {why}",
     "run.enter": "run: {entry} ({reason})",
     "run.closing": "run {run}: it had ended; finishing what was left to do",
@@ -68,6 +68,8 @@ def line(event: Event, *, whole: bool = False) -> str | None:
         return interrupted(event)
     if event.kind == "preflight.done":
         return preflight.said(event.facts["rows"], whole=whole)
+    if event.kind == "source.large":
+        return large(event)
     words = WORDS.get(event.kind)
     if words is None:
         return None
@@ -75,6 +77,16 @@ def line(event: Event, *, whole: bool = False) -> str | None:
         key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in event.facts.items()
     }
     return words.format(**facts)
+
+
+def large(event: Event) -> str:
+    """What is sent with the source that nobody may have meant to send, by name and size."""
+    facts = event.facts
+    lines = [f"source: {facts['files']} file(s), {size(facts['bytes'])}, are sent to each worker"]
+    lines += [f"  {size(each['bytes'])}  {each['path']}" for each in facts["large"][:SHOWN]]
+    if len(facts["large"]) > SHOWN:
+        lines.append(f"  and {len(facts['large']) - SHOWN} more")
+    return "\n".join([*lines, "  what the program does not need there is left out by a line in .gitignore"])
 
 
 def interrupted(event: Event) -> str:
@@ -86,16 +98,6 @@ def interrupted(event: Event) -> str:
         (facts["back"], "supervises it again"),
         (facts["log"], "shows its log"),
         (facts["stop"], "ends it, with its outputs saved"),
-def large(event: Event) -> str:
-    """What is sent with the source that nobody may have meant to send, by name and size."""
-    facts = event.facts
-    lines = [f"source: {facts['files']} file(s), {size(facts['bytes'])}, are sent to each worker"]
-    lines += [f"  {size(each['bytes'])}  {each['path']}" for each in facts["large"][:SHOWN]]
-    if len(facts["large"]) > SHOWN:
-        lines.append(f"  and {len(facts['large']) - SHOWN} more")
-    return "\n".join([*lines, "  what the program does not need there is left out by a line in .gitignore"])
-
-
         (facts["down"], "ends it and removes the machines"),
     )
     lines = [f"interrupted; these stay, and a training on them goes on: {', '.join(kept)}", next_steps(steps)]
