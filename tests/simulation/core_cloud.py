@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from tests.simulation.core_rest import CoreRest
 from tests.simulation.lives import Life, LifeClock
 from tests.simulation.net import Net
 from tpuops.cloud import compute, tpu
@@ -77,6 +78,7 @@ class CoreCloud(GoogleCloud):
         wire = Wire(net, life)
         self._caller = CoreCaller(life)
         self._tpu, self._compute, self._storage = CoreTpu(wire), CoreCompute(wire), CoreStorage(wire)
+        self._rest = CoreRest(wire)
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
 
@@ -174,10 +176,6 @@ class CoreCompute:
 
     async def get(self, place: Place, name: str) -> Vm:
         return vm(place, await self._wire.json("GET", f"/compute/v1/{compute.path(place, name)}"))
-
-    async def machine_type(self, place: Place, name: str) -> bool:
-        path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/machineTypes/{name}"
-        return bool(await self._wire.json("GET", path))
 
     async def everywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
         wanted = " AND ".join(f"labels.{key}={value}" for key, value in labels.items())

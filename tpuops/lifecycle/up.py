@@ -34,15 +34,18 @@ async def planned(site: Site) -> tuple[Plan, Observed]:
     plan, observed = await compared(site)
     if any(change.verb is Verb.DELETE for change in plan.effects):
         await _refuse_while_open(site, observed, "the file asks for no VM any more")
-    questions = Questions(
-        site.cloud, site.environment, site.desired, lambda method, why: _unanswered(site, method, why)
-    )
-    await offered(plan, questions)
+    await offered(plan, _questions(site))
     return plan, observed
 
 
-def _unanswered(site: Site, method: str, why: str) -> None:
-    site.journal.record("check.unanswered", method=method, why=why)
+def _questions(site: Site) -> Questions:
+    def unanswered(method: str, why: str) -> None:
+        site.journal.record("check.unanswered", method=method, why=why)
+
+    def doubt(why: str) -> None:
+        site.journal.record("check.doubt", why=why)
+
+    return Questions(site.cloud, site.environment, site.desired, unanswered, doubt)
 
 
 async def compared(site: Site) -> tuple[Plan, Observed]:
