@@ -22,6 +22,7 @@ from tpuops.cloud.rest import Rest
 from tpuops.cloud.retry import repeatedly
 from tpuops.cloud.secrets import SecretManager
 from tpuops.cloud.storage import BucketStore, StorageService, create_bucket
+from tpuops.cloud.surroundings import Surroundings
 from tpuops.cloud.threads import Once
 from tpuops.cloud.tpu import TpuService
 from tpuops.errors import CloudError, Conflict, NotFound, Transient
@@ -48,6 +49,10 @@ class GoogleCloud:
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
         return BucketStore(self._storage, bucket, self._caller)
+
+    def around(self) -> Surroundings:
+        """The calls about the project rather than its machines."""
+        return Surroundings(self._rest, self._caller)
 
     def vault(self) -> Vault:
         """The secrets in Secret Manager."""

@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from tpuops.resources import Bucket, BucketSpec, Node, NodeSpec, Place, Vm, VmSpec
+
+if TYPE_CHECKING:
+    from tpuops.cloud.surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ class StoredObject:
 
 class CloudReader(Protocol):
     """Looking, nothing else."""
+
+    def around(self) -> Surroundings:
+        """The calls about the project rather than its machines."""
 
     async def node(self, place: Place, name: str) -> Node | None:
         """The TPU slice of that name, or None."""
