@@ -9,6 +9,7 @@ import pytest
 from tpuops.diagnosis import report_of
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
+from tpuops.diagnosis.lines import line_ends
 from tpuops.diagnosis.reading import BLOCK, LONGEST, blocks, chunks_of, clean
 from tpuops.diagnosis.scan import scanned
 
@@ -133,3 +134,21 @@ PROGRESS = b"".join(b"step=%d loss=0.5\n" % n for n in range(1, 50))
 )
 def test_progress_after_a_line_withdraws_it_and_only_progress_does(text, wanted):
     assert judged([text]).failure_class == wanted
+
+
+def test_line_feeds_are_counted_whatever_the_lines_are_like():
+    for data in (b"", b"\n", b"x" * 5000, b"a\n" * 3000, (b"y" * 99 + b"\n") * 40 + b"tail"):
+        for begin in (0, 1, 7, 600):
+            assert line_ends(data, begin) == data.count(b"\n", begin)
+
+
+def test_in_a_log_full_of_progress_and_alarms_only_the_last_word_counts():
+    alternating = b"".join(b"step=%d loss=0.5\nNo space left on device\n" % n for n in range(1, 20_000))
+    assert judged([alternating + b"step=20000 loss=0.5\n"]).failure_class == "healthy"
+    judgement = judged([alternating])
+    assert (judgement.failure_class, judgement.line_number) == ("disk_full", 2 * 19_999)
+
+
+def test_colour_codes_of_many_kinds_are_taken_out():
+    coloured = b"".join(b"\x1b[38;5;%dmword%d\x1b[0m\x1b]0;title\x07 " % (n, n) for n in range(300))
+    assert clean(coloured) == b"".join(b"word%d " % n for n in range(300))

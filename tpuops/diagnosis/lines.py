@@ -12,6 +12,9 @@ from tpuops.diagnosis.dialect import PREFIX
 LONGEST_LINE = 4 << 10
 """Bytes kept of one line; a longer one is cut around the place that matters."""
 
+_SAMPLE, _SHORT_LINES = 1 << 10, 24
+"""Lines in that many bytes above which they are short."""
+
 _SOURCE = re.compile(
     rb"[ \t]*(?:"
     rb"\(([\w.-]+[^()\n]{0,80}pid=[0-9]+[^()\n]{0,60})\)"  # ray: (Trainer pid=1, ip=...)
@@ -37,6 +40,17 @@ def bounds(data: bytes, place: int) -> tuple[int, int]:
     begin = max(data.rfind(b"\n", low, place), data.rfind(b"\x0b", low, place)) + 1 or low
     ends = [end for end in (data.find(b"\n", place, high), data.find(b"\x0b", place, high)) if end >= 0]
     return begin, min(ends, default=high)
+
+
+def line_ends(data: bytes, begin: int = 0) -> int:
+    """How many line feeds there are from `begin` on.
+
+    Taking them out and comparing lengths searches with the processor's wide instructions; counting looks at every
+    byte. Only where lines are short is counting the faster way.
+    """
+    if data.count(b"\n", begin, begin + _SAMPLE) > _SHORT_LINES:
+        return data.count(b"\n", begin)
+    return len(data) - len(data.replace(b"\n", b"")) - data.count(b"\n", 0, begin)
 
 
 def bare(line: bytes) -> bytes:

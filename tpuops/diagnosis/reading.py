@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from tpuops.diagnosis.lines import line_ends
+
 BLOCK = 64 << 10
 """Bytes read at a time."""
 LONGEST = 1 << 20
@@ -26,7 +28,8 @@ SHARED = 600
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
-_CR_TO_VT = bytes.maketrans(b"\r", b"\x0b")
+_SAMPLE = 2 << 10
+"""Bytes in which most of a log's few different colour codes are seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,17 @@ class Block:
 def clean(data: bytes) -> bytes:
     """Without colour codes; CRLF as LF; other carriage returns as vertical tabs, so line numbers stay."""
     if b"\x1b" in data:
-        data = _ANSI.sub(b"", data)
+        data = _without_codes(data)
     if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").translate(_CR_TO_VT)
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\x0b")
     return data
+
+
+def _without_codes(data: bytes) -> bytes:
+    """A coloured log repeats a few codes: those are taken out as plain texts, which is faster than by pattern."""
+    for code in set(_ANSI.findall(data[:_SAMPLE])):
+        data = data.replace(code, b"")
+    return _ANSI.sub(b"", data) if b"\x1b" in data else data
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
@@ -63,7 +73,7 @@ def blocks(chunks: Iterable[bytes]) -> Iterator[Block]:
             data = b"".join(waiting)
             block = _block(data, shared, lines)
             yield block
-            lines += block.data.count(b"\n", block.overlap)
+            lines += line_ends(block.data, block.overlap)
             begin = _last_lines(data)
             waiting, shared, size = [data[begin:], chunk[end:]], len(data) - begin, len(chunk) - end
     rest = b"".join(waiting)

@@ -22,6 +22,8 @@ KEPT = 4
 SOURCES = 256
 """Interleaved processes told apart; further ones count as one."""
 BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 32 << 10
+MARKS, LAST_MARKS = 64, 2 << 10
+"""Progress lines read of a block in which something is suspected: so many, then those in that many bytes at its end."""
 JUST_BEFORE = 8 << 10
 """Bytes before a suspicion in which the last progress of each process is looked for."""
 
@@ -131,7 +133,7 @@ class Scan:
         if first and progress:
             self._remember(Block(block.data[max(0, first - JUST_BEFORE) : first], 0))
         taken = 0
-        for mark in self._marks(block, first) if progress else ():
+        for mark in self._few_marks(block, first) if progress else ():
             while taken < len(hits) and hits[taken].offset <= mark.offset:
                 self._take(hits[taken])
                 taken += 1
@@ -147,6 +149,18 @@ class Scan:
         for mark in self._marks(Block(quiet.data[-JUST_BEFORE:], 0), 0):
             self._note(mark)
         self._quiet = None
+
+    def _few_marks(self, block: Block, place: int) -> Iterator[_Mark]:
+        """What withdraws a suspicion is that progress came at all after it, so not every line of one process is read."""
+        read = place
+        for count, mark in enumerate(self._marks(block, place)):
+            yield mark
+            read = mark.offset - self._base + 1
+            if count >= MARKS and not self._interleaved:
+                break
+        else:
+            return
+        yield from self._marks(block, max(read, len(block.data) - LAST_MARKS))
 
     def _marks(self, block: Block, place: int) -> Iterator[_Mark]:
         while (match := self.engine.progress.search(block.data, place)) is not None:
@@ -184,10 +198,15 @@ class Scan:
         The block then counts once, so counts are lower bounds.
         """
         kept = self._pending.get((signature.id, b""), [])
-        if len(kept) < KEPT or any(self._values) or any(source for _, source in self._pending):
+        if len(kept) < KEPT or self._interleaved:
             return False
         kept[-1].count += 1
         return True
+
+    @property
+    def _interleaved(self) -> bool:
+        """Whether lines of several processes were seen."""
+        return any(self._values) or any(source for _, source in self._pending)
 
     def _starts(self, index: int, block: Block, begin: int) -> set[int]:
         starts: set[int] = set()
