@@ -151,7 +151,7 @@ class Scan:
         self._quiet = None
 
     def _few_marks(self, block: Block, place: int) -> Iterator[_Mark]:
-        """What withdraws a suspicion is that progress came at all after it, so not every line of one process is read."""
+        """What withdraws a suspicion is that progress came at all after it, so few lines of one process are read."""
         read = place
         for count, mark in enumerate(self._marks(block, place)):
             yield mark
