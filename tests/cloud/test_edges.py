@@ -39,11 +39,11 @@ class FastClock:
 
 def test_local_endpoints_are_on_this_machine_only():
     there = at("http://127.0.0.1:8080/k-abc/", 2222)
-    assert (there.tpu, there.anonymous, there.ssh_port) == ("http://127.0.0.1:8080/k-abc", True, 2222)
+    assert (there.tpu, there.local, there.ssh_port) == ("http://127.0.0.1:8080/k-abc", True, 2222)
     for url in ("https://tpu.googleapis.com", "http://127.0.0.1.example.org/", "http://10.0.0.1:80"):
         with pytest.raises(ValueError, match="not on this machine"):
             at(url, 22)
-    assert google().anonymous is False
+    assert google().local is False
     assert google().ssh_port == 22
 
 

@@ -190,7 +190,7 @@ def test_access_errors_carry_the_command_that_mends_them():
     hint = {name: classify(METHOD, RESOURCE, CASES[name][0]).hint for name in CASES}
     assert "gcloud services enable tpu.googleapis.com" in hint["API off"]
     assert "gcloud services enable tpu.googleapis.com" in hint["API off, legacy"]
-    assert "--scopes=https://www.googleapis.com/auth/cloud-platform" in hint["scope"]
+    assert "run `gcloud auth application-default login`" in hint["scope"]
     assert "tpu.nodes.create" in hint["no permission"]
     assert "set-quota-project" in hint["no quota project"]
     assert "gcloud auth application-default login" in hint["token expired"]

@@ -20,7 +20,7 @@ def confine(endpoints: Endpoints) -> None:
 
     Calling it again changes nothing; with Google's endpoints it does nothing.
     """
-    if endpoints.anonymous and not _state["confined"]:
+    if endpoints.local and not _state["confined"]:
         _state["confined"] = True
         sys.addaudithook(_refuse)
 

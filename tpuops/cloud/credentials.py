@@ -1,23 +1,25 @@
-"""Who asks: Application Default Credentials for Google, nobody for local endpoints.
+"""Who asks: the login in force as google-auth's credentials, and what is wrong with one that does not work.
 
 Never looks at a secret's content; what is wrong with a login becomes one `AccessError` with the command that mends it.
 """
 
 from __future__ import annotations
 
-import os
+import json
+import re
 import warnings
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from tpuops.cloud import login as logins
 from tpuops.cloud.endpoints import Endpoints
+from tpuops.cloud.login import LOGIN, Login
 from tpuops.errors import AccessError
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-LOGIN = "gcloud auth application-default login"
 
 
 def credentials(endpoints: Endpoints) -> Credentials:
@@ -28,7 +30,8 @@ def credentials(endpoints: Endpoints) -> Credentials:
     """
     from google.auth import credentials as auth  # noqa: PLC0415 - importing this room must cost nothing
 
-    if endpoints.anonymous:
+    login = logins.in_force(endpoints)
+    if login.source == "nobody":
         return auth.AnonymousCredentials()
     from google.auth import exceptions  # noqa: PLC0415
 
@@ -36,41 +39,154 @@ def credentials(endpoints: Endpoints) -> Credentials:
         with warnings.catch_warnings():
             # google-auth warns of user credentials without a quota project; the API's own answer says it better.
             warnings.simplefilter("ignore")
-            return _found()
-    except exceptions.GoogleAuthError as error:
+            return _confined(login) if endpoints.local else _googles(login)
+    except (exceptions.GoogleAuthError, ValueError) as error:
         raise refusal(error) from error
 
 
-def _found() -> Credentials:
-    """As `google.auth.default` looks, except that gcloud's own file is read without asking gcloud for a project.
+def _googles(login: Login) -> Credentials:
+    """As `google.auth.default` finds them, except that gcloud is not asked for a project.
 
     That question starts a process of half a second, for an answer that the environment file gives anyway.
     """
     import google.auth  # noqa: PLC0415
 
-    folder = os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud"
-    saved = Path(folder) / "application_default_credentials.json"
-    if "GOOGLE_APPLICATION_CREDENTIALS" not in os.environ and saved.is_file():
-        quota = os.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT")
-        found, _ = google.auth.load_credentials_from_file(str(saved), scopes=[SCOPE], quota_project_id=quota)
-    else:
+    if login.source == "machine":
         found, _ = google.auth.default(scopes=[SCOPE])
+    else:
+        quota = login.quota_project or None
+        found, _ = google.auth.load_credentials_from_dict(dict(login.document), scopes=[SCOPE], quota_project_id=quota)
     return found
+
+
+def _confined(login: Login) -> Credentials:
+    """A login that an embedded cloud issued: its tokens come from there, and are shown to nobody else."""
+    from tpuops.cloud.confined import Confined  # noqa: PLC0415 - loads google-auth
+
+    return Confined(_issued(login.document) if login.document else _of_machine(), login.quota_project)
+
+
+def _of_machine() -> Credentials:
+    from google.auth import compute_engine  # noqa: PLC0415
+
+    return compute_engine.Credentials(scopes=[SCOPE])
+
+
+def _issued(document: Mapping[str, Any]) -> Credentials:
+    """google-auth's own class for a file, told to ask where the file says (for a person's it would ask Google)."""
+    from google.auth import identity_pool, impersonated_credentials  # noqa: PLC0415
+    from google.oauth2 import credentials as persons  # noqa: PLC0415
+    from google.oauth2 import service_account  # noqa: PLC0415
+
+    kind = document["type"]
+    if kind == "service_account":
+        return service_account.Credentials.from_service_account_info(document, scopes=[SCOPE])
+    if kind == "external_account":
+        return identity_pool.Credentials.from_info(document, scopes=[SCOPE])
+    if kind == "impersonated_service_account":
+        url = str(document["service_account_impersonation_url"])
+        target = url.rpartition("/")[2].partition(":")[0]
+        source = _issued(document["source_credentials"])
+        return impersonated_credentials.Credentials(
+            source, target, [SCOPE], document.get("delegates"), iam_endpoint_override=url
+        )
+    fields = {name: document.get(name) for name in ("refresh_token", "token_uri", "client_id", "client_secret")}
+    return persons.Credentials(None, **fields, scopes=[SCOPE])
+
+
+_REFUSALS: tuple[tuple[str, str, str, str], ...] = (
+    # What google-auth says, the class, the same in plain words, what to do.
+    (
+        r"invalid_rapt|eauthentication",
+        "credentials-reauth",
+        "Google wants this login to be confirmed again",
+        f"run `{LOGIN}`",
+    ),
+    (
+        r"invalid_scope",
+        "scopes-insufficient",
+        "the saved login was never granted the cloud-platform scope",
+        f"run `{LOGIN}` and leave every box ticked",
+    ),
+    (
+        r"short-lived token|reasonable timeframe",
+        "clock-wrong",
+        "Google finds this machine's clock wrong by minutes",
+        "set the clock (`timedatectl set-ntp true`), then try again",
+    ),
+    (
+        r"Invalid JWT Signature|account not found|disabled_client|deleted_client",
+        "credentials-key-revoked",
+        "Google does not know this service account's key any more",
+        "ask for a new key file (`gcloud iam service-accounts keys create FILE --iam-account=ACCOUNT`), or `unset "
+        f"{logins.VARIABLE}` and run `{LOGIN}`",
+    ),
+    (
+        r"invalid_target",
+        "federation-provider",
+        "the workload identity provider that this login names is not there, or is switched off",
+        "`gcloud iam workload-identity-pools providers describe` shows its state; its administrator can undelete it",
+    ),
+    (
+        r"stale to sign-in|subject.token|[Tt]oken_data|File '?[^ ]* was not found",
+        "federation-token",
+        "the outer identity's token, which this login exchanges, is missing or has expired",
+        "renew the token that `credential_source` of the login file names (in a CI job: start the job anew)",
+    ),
+    (
+        r"getAccessToken|Unable to acquire impersonated",
+        "impersonation-denied",
+        "this login may not act as the service account it names",
+        "ask its owner for roles/iam.serviceAccountTokenCreator on the service account",
+    ),
+    (
+        r"expired or revoked",
+        "credentials-revoked",
+        "the saved login has expired or was revoked",
+        f"run `{LOGIN}`",
+    ),
+    (r"invalid_grant", "credentials-expired", "the saved login has expired or was revoked", f"run `{LOGIN}`"),
+    (
+        r"(?s)credentials.*not found|not found.*credentials",
+        "credentials-none",
+        "there are no Google credentials on this machine",
+        f"run `{LOGIN}`",
+    ),
+)
 
 
 def refusal(error: Exception) -> AccessError:
     """What a person does about an error of google-auth."""
-    text = str(error)
-    if "invalid_rapt" in text or "eauthentication" in text:
-        return AccessError("Google wants this login to be confirmed again", evidence=[text], hint=f"run `{LOGIN}`")
-    if "invalid_grant" in text or "expired or revoked" in text:
-        return AccessError("the saved login has expired or was revoked", evidence=[text], hint=f"run `{LOGIN}`")
-    if "getAccessToken" in text or "Unable to acquire impersonated" in text:
-        return AccessError(
-            "this login may not act as the service account it names",
-            evidence=[text],
-            hint="ask its owner for roles/iam.serviceAccountTokenCreator on the service account",
+    text = _text(error)
+    if "SERVICE_DISABLED" in text and "iamcredentials" in text:
+        what, hint = (
+            "an API is not enabled in this project",
+            "run `gcloud services enable iamcredentials.googleapis.com`",
         )
-    if "not found" in text and "credentials" in text:
-        return AccessError("there are no Google credentials on this machine", evidence=[text], hint=f"run `{LOGIN}`")
-    return AccessError("Google's login did not work", evidence=[text], hint=f"run `{LOGIN}`")
+        return AccessError(what, evidence=[text], hint=hint, kind="api-disabled")
+    for pattern, kind, what, hint in _REFUSALS:
+        if re.search(pattern, text):
+            return AccessError(what, evidence=[text], hint=hint, kind=kind)
+    return AccessError(
+        "Google's login did not work", evidence=[text], hint=f"run `{LOGIN}`", kind="credentials-refused"
+    )
+
+
+def _text(error: Exception) -> str:
+    """What it says in one line: its first words, then what the answer's own JSON adds to them."""
+    words, *more = [str(part) for part in error.args] or [str(error)]
+    said = [words, *(text for text in map(_said, more) if text and text not in words)]
+    return " ".join(" ".join(said).split())[:1000]
+
+
+def _said(answer: str) -> str:
+    try:
+        found = json.loads(answer)["error"]
+        if not isinstance(found, dict):
+            return f"{found}"
+        reasons = [str(detail.get("reason", "")) for detail in found.get("details", [])]
+        services = [str(detail.get("metadata", {}).get("service", "")) for detail in found.get("details", [])]
+        return " ".join([str(found.get("message", "")), *reasons, *services]).strip()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        subtype = re.search(r"invalid_rapt", answer)
+        return subtype[0] if subtype else ""

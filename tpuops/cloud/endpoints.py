@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Base URLs without a slash at the end. `anonymous`: no credentials are looked for, and none are sent.
+    """Base URLs without a slash at the end. `local`: an embedded cloud, to which no login but its own is ever sent.
 
     `further`: the APIs around machines, by the names that `rest` knows them by.
     """
@@ -20,7 +20,7 @@ class Endpoints:
     tpu: str
     compute: str
     storage: str
-    anonymous: bool
+    local: bool
     ssh_port: int = 22
     further: Mapping[str, str] = field(default_factory=dict)
 
@@ -35,9 +35,12 @@ FURTHER: Mapping[str, str] = {
     "resourcemanager": "https://cloudresourcemanager.googleapis.com",
     "cloudquotas": "https://cloudquotas.googleapis.com",
     "iam": "https://iam.googleapis.com",
+    "oslogin": "https://oslogin.googleapis.com",
     "secretmanager": "https://secretmanager.googleapis.com",
 }
 """The embedded cloud serves each of them below a folder of that name."""
+
+OAUTH = "https://oauth2.googleapis.com"
 
 
 def google() -> Endpoints:
@@ -46,8 +49,8 @@ def google() -> Endpoints:
         tpu="https://tpu.googleapis.com",
         compute="https://compute.googleapis.com",
         storage="https://storage.googleapis.com",
-        anonymous=False,
-        further=FURTHER,
+        local=False,
+        further={**FURTHER, "oauth2": OAUTH},
     )
 
 
@@ -55,14 +58,14 @@ def at(url: str, ssh_port: int) -> Endpoints:
     """All services below one URL, whose path may carry a key.
 
     Raises:
-        ValueError: it is not a loopback address; credentials-free calls go nowhere else.
+        ValueError: it is not a loopback address; an embedded cloud is nowhere else.
     """
     host = urlsplit(url).hostname or ""
     if not is_loopback(host):
         raise ValueError(f"{url} is not on this machine")
     base = url.rstrip("/")
-    further = {service: f"{base}/{service}" for service in FURTHER}
-    return Endpoints(tpu=base, compute=base, storage=base, anonymous=True, ssh_port=ssh_port, further=further)
+    further = {**{service: f"{base}/{service}" for service in FURTHER}, "oauth2": base}
+    return Endpoints(tpu=base, compute=base, storage=base, local=True, ssh_port=ssh_port, further=further)
 
 
 def is_loopback(host: str) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tpuops.cloud.answers import Answer
-from tpuops.cloud.credentials import LOGIN
+from tpuops.cloud.login import LOGIN
 from tpuops.errors import (
     AccessError,
     CloudError,
@@ -22,6 +23,7 @@ from tpuops.errors import (
     TpuopsError,
     Transient,
 )
+from tpuops.facts import roles
 
 _REASONS: Mapping[str, type[CloudError]] = {
     "RATE_LIMIT_EXCEEDED": Transient,
@@ -47,38 +49,99 @@ _REASONS: Mapping[str, type[CloudError]] = {
     "RESOURCE_NOT_FOUND": NotFound,
 }
 
-_ACCESS: Mapping[str, tuple[str, str]] = {
-    "SERVICE_DISABLED": ("an API is not enabled in this project", "run `gcloud services enable {service}`"),
-    "accessNotConfigured": ("an API is not enabled in this project", "run `gcloud services enable {service}`"),
-    "BILLING_DISABLED": ("billing is not enabled for this project", "link a billing account to the project"),
-    "CONSUMER_INVALID": (
+
+class _Access(NamedTuple):
+    """What only a person can mend: its class for scripts, in plain words, and what to do.
+
+    `{service}`, `{project}`, `{permission}`, `{resource}` and `{role}` are filled in.
+    """
+
+    kind: str
+    what: str
+    hint: str
+
+
+_SCOPES = _Access(
+    "scopes-insufficient",
+    "the login lacks the cloud-platform scope",
+    f"run `{LOGIN}` and leave every box ticked; on a machine of Google's, change its scopes while it is stopped",
+)
+_DISABLED = _Access(
+    "api-disabled",
+    "an API is not enabled in this project",
+    "run `gcloud services enable {service} --project={project}` and wait some minutes, or `tpuops doctor --fix`",
+)
+_POLICY = _Access(
+    "org-policy",
+    "the organization's policy forbids it",
+    "ask the organization's administrator for an exception to the constraint that is named above",
+)
+_GONE = _Access("project-wrong", "the project is suspended or being deleted", "ask the project's owner")
+
+_ACCESS: Mapping[str, _Access] = {
+    "SERVICE_DISABLED": _DISABLED,
+    "accessNotConfigured": _DISABLED,
+    "SERVICE_NOT_VISIBLE": _DISABLED,
+    "BILLING_DISABLED": _Access(
+        "billing-disabled",
+        "billing is not enabled for this project",
+        "link a billing account: `gcloud billing projects link {project} --billing-account=ACCOUNT` (`gcloud billing "
+        "accounts list` shows yours)",
+    ),
+    "CONSUMER_INVALID": _Access(
+        "project-wrong",
         "there is no such project, or this login may not see it",
         "check `project:`; `gcloud projects list` shows the ids",
     ),
-    "CONSUMER_SUSPENDED": ("the project is suspended", "ask the project's owner"),
-    "USER_PROJECT_DENIED": (
+    "RESOURCE_PROJECT_INVALID": _Access(
+        "project-wrong",
+        "there is no such project, or this login may not see it",
+        "check `project:`; `gcloud projects list` shows the ids",
+    ),
+    "CONSUMER_SUSPENDED": _GONE,
+    "GCP_SUSPENDED": _GONE,
+    "QUOTA_PROJECT": _Access(
+        "quota-project-missing",
+        "this login says no project that its calls count for",
+        "run `gcloud auth application-default set-quota-project {project}`",
+    ),
+    "USER_PROJECT_DENIED": _Access(
+        "quota-project-denied",
         "this login may not use the quota project",
-        "ask for roles/serviceusage.serviceUsageConsumer, or run "
-        "`gcloud auth application-default set-quota-project PROJECT`",
+        "ask for roles/serviceusage.serviceUsageConsumer on it, or run "
+        "`gcloud auth application-default set-quota-project PROJECT` with another one",
     ),
-    "ACCESS_TOKEN_SCOPE_INSUFFICIENT": (
-        "the login lacks the cloud-platform scope",
-        f"run `{LOGIN} --scopes=https://www.googleapis.com/auth/cloud-platform`",
+    "ACCESS_TOKEN_SCOPE_INSUFFICIENT": _SCOPES,
+    "insufficientPermissions": _SCOPES,
+    "CREDENTIALS_MISSING": _Access("credentials-none", "the call was made without a login", f"run `{LOGIN}`"),
+    "ACCESS_TOKEN_EXPIRED": _Access("credentials-expired", "the login has expired", f"run `{LOGIN}`"),
+    "ACCOUNT_STATE_INVALID": _Access(
+        "credentials-account",
+        "the account of this login is disabled or deleted",
+        f"ask the account's administrator, or run `{LOGIN}` as somebody else",
     ),
-    "insufficientPermissions": (
-        "the login lacks the cloud-platform scope",
-        f"run `{LOGIN} --scopes=https://www.googleapis.com/auth/cloud-platform`",
+    "USER_BLOCKED_BY_ADMIN": _Access(
+        "credentials-account", "an administrator blocked this account here", "ask the organization's administrator"
     ),
-    "ACCESS_TOKEN_EXPIRED": ("the login has expired", f"run `{LOGIN}`"),
-    "LOCATION_POLICY_VIOLATED": (
+    "LOCATION_POLICY_VIOLATED": _Access(
+        "location-closed",
         "this project may not use that location",
         "ask Google to enable the zone for the project (research grants name it), or choose another zone",
     ),
-    "LOCATION_ORG_POLICY_VIOLATED": (
+    "LOCATION_ORG_POLICY_VIOLATED": _Access(
+        "org-policy",
         "the organization's policy forbids that location",
         "choose another zone, or ask the organization's administrator",
     ),
-    "IAM_PERMISSION_DENIED": ("this login lacks a permission", "ask for a role that holds {permission}"),
+    "ORG_POLICY": _POLICY,
+    "ORG_RESTRICTION_VIOLATION": _POLICY,
+    "RESOURCE_USAGE_RESTRICTION_VIOLATED": _POLICY,
+    "SECURITY_POLICY_VIOLATED": _POLICY,
+    "IAM_PERMISSION_DENIED": _Access(
+        "permission-denied",
+        "this login lacks {permission} on {resource}",
+        "ask the project's owner for {role} with {permission}; `tpuops doctor` shows every role that is needed",
+    ),
 }
 
 _TEXTS: tuple[tuple[re.Pattern[str], type[CloudError] | str], ...] = tuple(
@@ -93,12 +156,13 @@ _TEXTS: tuple[tuple[re.Pattern[str], type[CloudError] | str], ...] = tuple(
         (r"(?:requests?|queries) per minute|rate limit|reduce your request rate", Transient),
         (r"quota limit .* (?:has been )?exceeded|quota .* exceeded|exceeded .*quota", QuotaExceeded),
         (r"insufficient authentication scopes|scope\(s\) are not authorized", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"),
-        (r"requires a quota project", "USER_PROJECT_DENIED"),
         (r"has not been used in project .* before or it is disabled", "SERVICE_DISABLED"),
         (r"permission denied on resource project", "CONSUMER_INVALID"),
         (r"permission denied on 'locations/|location .* access is unauthorized", "LOCATION_POLICY_VIOLATED"),
         (r"permission '[\w.]+' denied", "IAM_PERMISSION_DENIED"),
         (r"does not have [\w.]+ access", "IAM_PERMISSION_DENIED"),
+        (r"prohibited by organization's policy", "ORG_POLICY"),
+        (r"requires billing to be enabled", "BILLING_DISABLED"),
     )
 )
 
@@ -113,12 +177,15 @@ _STATUSES: Mapping[int, type[CloudError]] = {
 }
 
 
+_CONSTRAINT = re.compile(r"[Cc]onstraint `?constraints/\S+ violated")
+
+
 def classify(method: str, resource: str, answer: Answer) -> TpuopsError:
     """The error to raise for an answer: a `CloudError`, or an `AccessError` where only a person can help."""
     meaning = _meaning(answer)
     if method == "storage.buckets.get" and meaning == "IAM_PERMISSION_DENIED":
-        # Bucket names are global: a 403 on reading one means that it is somebody else's (google-cloud.md 4.5).
-        meaning = Refused
+        # Bucket names are global: a 403 on reading one mostly means that it is somebody else's (google-cloud.md 4.5).
+        return _closed_bucket(method, resource, answer)
     if isinstance(meaning, str):
         return _access(meaning, method, resource, answer)
     return meaning(
@@ -131,8 +198,24 @@ def classify(method: str, resource: str, answer: Answer) -> TpuopsError:
     )
 
 
+def _closed_bucket(method: str, resource: str, answer: Answer) -> Refused:
+    hint = "take another name, or ask the project's owner for roles/storage.admin; `tpuops doctor` tells which it is"
+    return Refused(
+        f"the bucket {resource} is another project's, or this login lacks storage.buckets.get: {answer.message}",
+        method=method,
+        resource=resource,
+        status=answer.status,
+        reason=answer.reason or answer.name,
+        hint=hint,
+    )
+
+
 def _meaning(answer: Answer) -> type[CloudError] | str:
     """The class, or the key of `_ACCESS`."""
+    if "requires a quota project" in answer.message:
+        return "QUOTA_PROJECT"  # its reason is SERVICE_DISABLED, in a project of gcloud's own (google-cloud.md 5.8)
+    if _CONSTRAINT.search(answer.message):
+        return "ORG_POLICY"  # its reason is that of a failed precondition
     if answer.reason in _REASONS:
         return _REASONS[answer.reason]
     if answer.reason in _ACCESS and answer.status in {400, 401, 403}:
@@ -157,14 +240,25 @@ def _by_status(answer: Answer) -> type[CloudError] | str:
 
 
 def _access(key: str, method: str, resource: str, answer: Answer) -> AccessError:
-    what, hint = _ACCESS[key]
-    permission = re.search(r"[Pp]ermission '([\w.]+)'|does not have ([\w.]+) access", answer.message)
+    kind, what, hint = _ACCESS[key]
+    found = re.search(r"[Pp]ermission '([\w.]+)'|does not have ([\w.]+) access", answer.message)
+    permission = answer.metadata.get("permission") or (found and (found[1] or found[2])) or method
+    role = roles.holding(permission)
     known = {
         "service": answer.metadata.get("service") or f"{method.partition('.')[0]}.googleapis.com",
-        "permission": answer.metadata.get("permission") or (permission and (permission[1] or permission[2])) or method,
+        "project": _project(resource, answer),
+        "permission": permission,
+        "resource": answer.metadata.get("resource") or resource or "the project",
+        "role": role.name if role else "a role",
     }
     evidence = [answer.message, f"{method} {resource}".strip(), f"status {answer.status} {answer.reason}".strip()]
-    return AccessError(what, evidence=evidence, hint=hint.format(**known))
+    return AccessError(what.format(**known), evidence=evidence, hint=hint.format(**known), kind=kind)
+
+
+def _project(resource: str, answer: Answer) -> str:
+    """The project that a call was about, where its resource's name, or the answer, says it."""
+    named = re.match(r"projects/([^/_]+)", resource) or re.match(r"projects/(.+)", answer.metadata.get("consumer", ""))
+    return named[1] if named else "PROJECT"
 
 
 _WORDS: Mapping[type[CloudError], str] = {

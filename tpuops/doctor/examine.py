@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tpuops.doctor.finding import Check, Finding, State, of_error, skipped
@@ -21,22 +21,22 @@ async def examine(checks: Sequence[Check], patient: Patient) -> tuple[Finding, .
 
 
 def judged(checks: Sequence[Check], found: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What a check found counts only where everything it needs is well. Pure."""
-    by_name: dict[str, Finding] = {}
+    """What a check found counts only where everything it needs is well. Pure.
+
+    A need that was left out, or had nothing to look at, hinders nobody.
+    """
+    unwell: set[str] = set()
+    said = []
     for check, finding in zip(checks, found, strict=True):
-        lacking = next((name for name in check.needs if _is_lacking(by_name, name)), None)
+        lacking = next((name for name in check.needs if name in unwell), None)
         if lacking is not None:
-            said = replace(skipped(f"means nothing before `{lacking}` is well"), seconds=finding.seconds)
+            echo = skipped(f"means nothing before `{lacking}` is well")
+            said.append(replace(echo, check=check.name, seconds=finding.seconds))
         else:
-            said = finding
-        by_name[check.name] = replace(said, check=check.name)
-    return tuple(by_name.values())
-
-
-def _is_lacking(by_name: Mapping[str, Finding], name: str) -> bool:
-    """A need that was left out lacks nothing; one that was skipped lacks what it needed itself."""
-    finding = by_name.get(name)
-    return finding is not None and finding.state not in {State.OK, State.WARNING}
+            said.append(replace(finding, check=check.name))
+        if lacking is not None or finding.state.stops:
+            unwell.add(check.name)
+    return tuple(said)
 
 
 async def _within(check: Check, patient: Patient) -> Finding:

@@ -13,11 +13,14 @@ from typing import Any, TypeVar
 
 from tpuops.clock import Clock, SystemClock
 from tpuops.cloud import endpoints
-from tpuops.cloud.calls import Call
+from tpuops.cloud.calls import Call, Caller
 from tpuops.cloud.client import GoogleCloud
 from tpuops.cloud.confinement import confine
+from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.port import Cloud
+from tpuops.cloud.rest import Rest
+from tpuops.cloud.threads import Once
 from tpuops.desired import desired
 from tpuops.embedded import Stage
 from tpuops.environment import Environment, owner_of
@@ -50,9 +53,10 @@ class Shared:
 class Patient:
     """An environment under examination.
 
-    `place` says where the APIs are and which port machines' sshd has; `folder` is the environment's state folder on
-    this machine, which may be missing. `desired` names the resources; its machines' key is a placeholder, since nothing
-    is made of it. `flags` is how the environment was named on the command line; `terminal`: a person sits there.
+    `place` says where the APIs are and which port machines' sshd has; `rest`, in a thread of `caller`'s, asks what
+    `cloud` has no word for. `folder` is the environment's state folder on this machine, which may be missing. `desired`
+    names the resources; its machines' key is a placeholder, since nothing is made of it. `flags` is how the environment
+    was named on the command line; `terminal`: a person sits there.
     """
 
     environment: Environment
@@ -62,9 +66,24 @@ class Patient:
     clock: Clock
     folder: Path
     flags: str
+    caller: Caller
+    rest: Rest
     terminal: bool = False
-    on_call: Callable[[Call], None] = lambda call: None
     shared: Shared = field(default_factory=Shared)
+
+    @property
+    def project(self) -> str:
+        """The environment's project."""
+        return self.environment.project
+
+    async def number(self) -> str:
+        """The project's number, asked of Compute Engine once a look."""
+        return await self.shared.once("number", lambda: self.cloud.project_number(self.project))
+
+    async def accelerator_types(self) -> frozenset[str]:
+        """What the TPU service has in the zone, asked once a look."""
+        place = self.desired.node.place
+        return await self.shared.once("accelerator types", lambda: self.cloud.accelerator_types(place))
 
     def typed(self, verb: str, *more: str) -> str:
         """A command on this very environment, as it is typed."""
@@ -95,6 +114,7 @@ class Admission:
             clock=clock,
             folder=self.state / environment.project / environment.slug,
             flags=self.flags,
+            caller=Caller(clock, self.on_call),
+            rest=Rest(place, Once(lambda: credentials(place))),
             terminal=self.terminal,
-            on_call=self.on_call,
         )

@@ -1,0 +1,76 @@
+"""The roles that a run needs, printed, and proven one permission at a time by asking what this login may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tpuops.doctor.credentials import identity
+from tpuops.doctor.finding import Check, Finding, broken, ok, warning
+from tpuops.doctor.patient import Patient
+from tpuops.errors import AccessError, CloudError
+from tpuops.facts import roles
+from tpuops.facts.roles import OPERATOR, Role
+
+PROBE = "resourcemanager.projects.testIamPermissions"
+ACT_AS = "iam.serviceAccounts.actAs"
+
+
+async def permissions(patient: Patient) -> Finding:
+    """Which of the permissions that tpuops uses this login has on the project."""
+    wanted = [permission for role in OPERATOR for permission in role.permissions]
+    try:
+        held = await _held(patient, wanted)
+    except AccessError as error:
+        if error.kind != "api-disabled":
+            raise
+        what = "what this login may do cannot be asked: the Resource Manager API is off"
+        return warning("permissions-unknown", what, evidence=_list(OPERATOR), hint=error.hint)
+    missing = set(wanted) - held
+    if not missing:
+        return ok(f"all {len(wanted)} that are needed", _list(OPERATOR))
+    return await _lacking(patient, missing)
+
+
+async def _lacking(patient: Patient, missing: set[str]) -> Finding:
+    who = await identity(patient)
+    member = who.member
+    short = [role for role in OPERATOR if missing & set(role.permissions)]
+    grants = [roles.grant(role.name, member, patient.project) for role in short]
+    lines = [f"{role.name}: {', '.join(name for name in role.permissions if name in missing)}" for role in short]
+    count = "a permission" if len(missing) == 1 else f"{len(missing)} permissions"
+    return broken(
+        "permission-denied",
+        f"{who.email or 'this login'} lacks {count} on {patient.project}, of {', '.join(role.name for role in short)}",
+        evidence=lines,
+        hint=f"the project's owner types `{' && '.join(grants)}`",
+    )
+
+
+async def _held(patient: Patient, wanted: Sequence[str]) -> set[str]:
+    """Those of the permissions that the login has. One that this API does not know is taken as held: a call tells."""
+    asked, unknown = list(wanted), set[str]()
+    while True:
+        try:
+            return unknown | await _tested(patient, asked)
+        except CloudError as error:
+            odd = [name for name in re.findall(r"[\w]+\.[\w.]+", error.message) if name in asked]
+            if error.status != 400 or not odd:
+                raise
+            unknown |= set(odd)
+            asked = [name for name in asked if name not in unknown]
+
+
+async def _tested(patient: Patient, asked: Iterable[str]) -> set[str]:
+    path, body = f"/v1/projects/{patient.project}:testIamPermissions", {"permissions": list(asked)}
+    found = await patient.caller.ask(
+        PROBE, patient.project, lambda: patient.rest.json("resourcemanager", "POST", path, body=body)
+    )
+    return set(found.get("permissions", []))
+
+
+def _list(of: Sequence[Role]) -> list[str]:
+    return [f"scope {roles.SCOPE}", *(f"{role.name}: {role.why}" for role in of)]
+
+
+CHECKS = (Check("permissions", permissions, needs=("credentials", "scopes", "project", "quota-project"), timeout_s=40),)
