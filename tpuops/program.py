@@ -10,6 +10,7 @@ from types import FrameType
 from invoke.program import Program
 
 from tpuops import __version__
+from tpuops.tasks.completing import complete
 from tpuops.tasks.namespace import namespace
 
 
@@ -20,6 +21,7 @@ def main(argv: list[str] | None = None) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _nothing_begun)
+    complete(sys.argv[1:] if argv is None else argv[1:])
     try:
         Program(version=__version__, namespace=namespace(), name="tpuops", binary="tpuops").run(argv)
     except BrokenPipeError:  # `tpuops --list | head`: Invoke prints those itself

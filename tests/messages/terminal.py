@@ -33,7 +33,7 @@ class Terminal:
 
     def type(self, *keys: str) -> None:
         """Press keys, by tmux's names for them."""
-        self._tmux("send-keys", *keys)
+        self._tmux("send-keys", "--", *keys)
 
     def screen(self) -> str:
         """What is to be seen now, without blanks at the ends of lines; a line that was wrapped at the edge is one."""

@@ -39,6 +39,9 @@ from tpuops.environment.values import (
 )
 from tpuops.facts import catalogue, names
 
+SHIPPED_PROJECT = "my-project"
+"""What the files that come with tpuops name, until somebody puts their own project there."""
+
 Provisioning = Literal["on-demand", "spot"]
 Ending = Literal["delete", "keep"]
 
@@ -282,3 +285,8 @@ class Environment(_Section):
         """The same environment with `cloud: local` and a project that can be nobody's."""
         project = self.project if self.project.startswith("local-") else f"local-{self.project}"[:30].rstrip("-")
         return self.model_copy(update={"cloud": "local", "project": project})
+    @property
+    def is_example(self) -> bool:
+        """Whether it is for Google and its project is still the one of the shipped files, which is nobody's here."""
+        return self.cloud == "google" and self.project == SHIPPED_PROJECT
+

@@ -49,6 +49,12 @@ def after_status(document: Mapping[str, Any], typed: Typed) -> Steps:
     return [(typed("train"), "trains on it"), *done, (typed("down"), "removes it")]
 
 
+def after_status_all(cloud: str) -> Steps:
+    """Look closer at one."""
+    flags = f" --cloud {cloud}" if cloud else ""
+    return [(f"tpuops status --env NAME{flags}", "shows one of them whole")]
+
+
 def after_down(document: Mapping[str, Any], typed: Typed) -> Steps:
     """Everything is gone: it can be made again."""
     return [(typed("up"), "provisions it again")] if document["removed"] else []
@@ -80,3 +86,48 @@ def after_fetch(document: Mapping[str, Any], typed: Typed) -> Steps:
     if document["open"]:
         return [(typed("logs", "--follow"), "shows how it goes on: the run is still open")]
     return [(typed("status"), "shows what still stands")]
+
+
+def after_list() -> Steps:
+    """Look closer at one, or see what it would make."""
+    return [
+        ("tpuops env.show --env NAME", "shows one with every default filled in"),
+        ("tpuops plan --env NAME", "shows what it would make, and its price"),
+    ]
+
+
+def after_right(typed: Typed) -> Steps:
+    """The file is right: see what it would make, or rehearse it."""
+    return [
+        (typed("plan"), "shows what it would make, and its price"),
+        (typed("rehearse"), "runs it whole on this machine, for nothing"),
+    ]
+
+
+def after_schema() -> Steps:
+    """How an editor comes to know it."""
+    return [
+        ("tpuops env.schema > environments/schema.json", "keeps it beside the files, whose first line then is"),
+        ("# yaml-language-server: $schema=schema.json", ""),
+    ]
+
+
+def after_cloud_start() -> Steps:
+    """Use it, with tpuops or with gcloud; stop it."""
+    return [
+        ("tpuops up --env NAME --cloud local", "provisions an environment on it"),
+        ('eval "$(tpuops cloud.env)"', "sends gcloud in this shell to it"),
+        ("tpuops cloud.stop", "stops it; what it holds stays"),
+    ]
+
+
+def after_cloud_stop() -> Steps:
+    """Start it again, or forget what it holds."""
+    return [("tpuops cloud.start", "starts it"), ("tpuops cloud.reset", "forgets everything on it")]
+
+
+def after_cloud_env(*, evaluated: bool) -> Steps:
+    """On a terminal the lines were only shown; inside `eval` they hold now."""
+    if not evaluated:
+        return [('eval "$(tpuops cloud.env)"', "makes these lines hold in this shell")]
+    return [("gcloud compute tpus tpu-vm list --zone=us-central1-a", "asks the embedded cloud now")]

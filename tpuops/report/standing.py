@@ -69,10 +69,12 @@ def price(document: Mapping[str, Any]) -> str:
 
 
 def every(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One line an environment; what could not be looked at is said below the table."""
-    seen = [_brief(row) for row in rows if "error" not in row]
+    """One line an environment; what could not be looked at, and what nobody set up yet, is said below the table."""
+    seen = [_brief(row) for row in rows if not {"error", "not_set_up"} & set(row)]
     lines = [table(("environment", "tpu", "vm", "run", "step", "supervised by", "USD/h"), seen)] if seen else []
     lines += [f"{row['environment']}: {row['error']['message']}" for row in rows if "error" in row]
+    if fresh := [row["environment"] for row in rows if "not_set_up" in row]:
+        lines.append(f"not looked at, as their project is still the shipped one: {', '.join(fresh)}")
     return "\n".join(lines) or "there is no environment here"
 
 
@@ -92,8 +94,9 @@ def _brief(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def brief(document: Mapping[str, Any]) -> str:
     """The same in one line, for a watch that is not on a terminal."""
-    if "error" in document:
-        return f"{document['environment']}: {document['error']['message']}"
+    if "error" in document or "not_set_up" in document:
+        why = document["not_set_up"] if "not_set_up" in document else document["error"]["message"]
+        return f"{document['environment']}: {why}"
     parts = [f"{row['role']} {row['state']}" for row in document["resources"]]
     if document["run"]:
         parts += [line.strip() for line in run(document["run"])[:1]]

@@ -11,49 +11,56 @@ from tpuops.tasks.task import Answer, Invocation, task
 async def start(asked: Invocation) -> Answer:
     """Start the embedded cloud, or find the running one."""
     from tpuops import embedded
+    from tpuops.report import following
 
     stage = await embedded.ensure(embedded.folder())
-    return Answer(_described(stage), f"{stage.url} (process {stage.pid}, SSH port {stage.ssh_port})")
+    text = f"{stage.url} (process {stage.pid}, SSH port {stage.ssh_port})"
+    return Answer(_described(stage), text, following.after_cloud_start())
 
 
 @task("json")
 async def stop(asked: Invocation) -> Answer:
     """Stop the embedded cloud and its machines; what it holds stays."""
     from tpuops import embedded
+    from tpuops.report import following
 
     stopped = await embedded.stop(embedded.folder())
-    return Answer({"stopped": stopped}, "stopped" if stopped else "nothing to stop")
+    text = "stopped; what it holds stays" if stopped else "nothing to stop"
+    return Answer({"stopped": stopped}, text, following.after_cloud_stop())
 
 
 @task("json")
 def status(asked: Invocation) -> Answer:
     """Show whether the embedded cloud runs, and what stands on it."""
     from tpuops import embedded
+    from tpuops.report import following
 
     stage = embedded.status(embedded.folder())
     if stage is None:
-        return Answer(
-            {"running": False, "state": str(embedded.folder())}, "not running", [("tpuops cloud.start", "starts it")]
-        )
+        document = {"running": False, "state": str(embedded.folder())}
+        return Answer(document, "not running", following.after_cloud_stop())
     standing = embedded.ask(stage, "GET", "/_cloud/status")
     lines = [f"{stage.url} (process {stage.pid}, SSH port {stage.ssh_port})"]
     lines += [f"  {kind}: {_short(standing[kind])}" for kind in ("nodes", "instances", "buckets") if kind in standing]
-    return Answer({**_described(stage), "standing": standing}, "\n".join(lines))
+    return Answer({**_described(stage), "standing": standing}, "\n".join(lines), following.after_cloud_start())
 
 
 @task("json")
 async def reset(asked: Invocation) -> Answer:
     """Stop the embedded cloud and forget everything on it."""
     from tpuops import embedded
+    from tpuops.report import following
 
     forgotten = await embedded.reset(embedded.folder())
-    return Answer({"reset": forgotten}, "forgotten" if forgotten else "nothing to forget")
+    text = "stopped, and everything on it is forgotten" if forgotten else "nothing to forget"
+    return Answer({"reset": forgotten}, text, following.after_cloud_stop()[:1])
 
 
 @task("json", help={"project": "the project's name on the embedded cloud; must begin with local-"})
 async def env(asked: Invocation, project: str = "local-tpuops") -> Answer:
     """Print the export lines that send gcloud to the embedded cloud: eval "$(tpuops cloud.env)"."""
     from tpuops import embedded, redirect
+    from tpuops.report import following
     from tpuops.tasks.task import UsageError
 
     if not project.startswith("local-"):
@@ -62,7 +69,8 @@ async def env(asked: Invocation, project: str = "local-tpuops") -> Answer:
     stage = await embedded.ensure(state)
     redirect.write_token(stage.url, state)
     set_to = redirect.variables(stage.url, state, project)
-    return Answer({"set": set_to, "unset": list(redirect.UNSET)}, redirect.exports(stage.url, state, project))
+    steps = following.after_cloud_env(evaluated=not asked.console.shows_data)
+    return Answer({"set": set_to, "unset": list(redirect.UNSET)}, redirect.exports(stage.url, state, project), steps)
 
 
 def _described(stage: Any) -> dict[str, Any]:

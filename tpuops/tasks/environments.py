@@ -11,10 +11,12 @@ from tpuops.tasks.task import Answer, Invocation, task
 def list_(asked: Invocation) -> Answer:
     """List the environments that can be named here, with their files."""
     from tpuops.environment import available
+    from tpuops.report import following
 
     found = {name: str(path) for name, path in available(Path.cwd()).items()}
     width = max((len(name) for name in found), default=0)
-    return Answer({"environments": found}, "\n".join(f"{name:{width}}  {path}" for name, path in found.items()))
+    text = "\n".join(f"{name:{width}}  {path}" for name, path in found.items())
+    return Answer({"environments": found}, text, following.after_list())
 
 
 @task("env", "json")
@@ -23,9 +25,11 @@ def show(asked: Invocation) -> Answer:
     import yaml
 
     from tpuops.environment import find, load
+    from tpuops.report import following
 
     document = load(find(asked.env, Path.cwd())).model_dump(mode="json")
-    return Answer(document, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return Answer(document, text, following.after_right(asked.typed))
 
 
 @task("env", "json", env_default="")
@@ -33,6 +37,7 @@ def check(asked: Invocation) -> Answer:
     """Check one environment file, or all of them; every problem with its line."""
     from tpuops.environment import available, find, load
     from tpuops.errors import EnvironmentFileError
+    from tpuops.report import following
 
     here = Path.cwd()
     paths = [find(asked.env, here)] if asked.env else list(available(here).values())
@@ -45,7 +50,7 @@ def check(asked: Invocation) -> Answer:
     document = {"checked": [str(path) for path in paths], "problems": problems}
     if not problems:
         words = "1 environment file is right" if len(paths) == 1 else f"{len(paths)} environment files are right"
-        return Answer(document, words)
+        return Answer(document, words, following.after_right(asked.typed) if asked.env else following.after_list())
     said = [line for message, *lines in problems.values() for line in lines or [message]]
     wrong = EnvironmentFileError(f"{len(problems)} of {len(paths)} environment files are wrong", evidence=said)
     return Answer(document, error=wrong)
@@ -57,5 +62,6 @@ def schema(asked: Invocation) -> Answer:
     import json
 
     from tpuops.environment import schema as made
+    from tpuops.report import following
 
-    return Answer(text=json.dumps(made(), indent=2))
+    return Answer(text=json.dumps(made(), indent=2), following=following.after_schema())

@@ -25,6 +25,7 @@ async def opened(
 ) -> AsyncIterator[tuple[Site, Callable[[], Source]]]:
     """The environment that was asked for, open for one command; not `alone` where others are open beside it."""
     from tpuops import embedded
+    from tpuops.errors import AccessError
     from tpuops.lifecycle.opening import Opening, open_site
 
     environment = chosen(asked)
@@ -41,8 +42,14 @@ async def opened(
         flags=asked.flags,
         alone=alone or asked.cloud == "local",
     )
-    async with open_site(opening) as (site, source):
-        yield site, source
+    try:
+        async with open_site(opening) as (site, source):
+            yield site, source
+    except AccessError as error:
+        if environment.is_example:
+            error.evidence += (f"{asked.env} is still for the project it was shipped with, {environment.project}",)
+            error.hint += f"; and put your own project into {environment.path}, or add --cloud local to try it here"
+        raise
 
 
 def rehearsal(asked: Invocation, faults: Path | None) -> Rehearsal:

@@ -53,7 +53,7 @@ async def _one(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
 
 
 async def _all(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answer:
-    from tpuops.report import standing
+    from tpuops.report import following, standing
 
     sites, wrong = await _sites(asked, stack)
 
@@ -68,21 +68,25 @@ async def _all(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
         shown = (standing.every, lambda found: "\n".join(standing.brief(row) for row in found))
         await _watched(asked, rows, view, shown)
     failed = [row["exit_code"] for row in rows if "error" in row]
-    return Answer({"environments": rows}, standing.every(rows), exit_code=max(failed, default=0))
+    steps = following.after_status_all(asked.cloud)
+    return Answer({"environments": rows}, standing.every(rows), steps, exit_code=max(failed, default=0))
 
 
 async def _sites(asked: Invocation, stack: AsyncExitStack) -> tuple[dict[str, Site], list[dict[str, Any]]]:
-    """Every environment by name, opened; and a row for each whose file is wrong."""
+    """Every environment by name, opened; and a row for each whose file is wrong, or still as it was shipped."""
     from pathlib import Path
 
     from tpuops.environment import available
     from tpuops.errors import TpuopsError
-    from tpuops.tasks.opening import opened
+    from tpuops.tasks.opening import chosen, opened
 
     sites: dict[str, Site] = {}
     wrong = []
     for name in available(Path.cwd()):
         try:
+            if chosen(replace(asked, env=name)).is_example:
+                wrong.append({"environment": name, "not_set_up": "its project is still the shipped one"})
+                continue
             opening = opened(replace(asked, env=name), "status", alone=False)
             sites[name] = (await stack.enter_async_context(opening))[0]
         except TpuopsError as error:
