@@ -3,20 +3,17 @@
 import pytest
 
 from tests.diagnosis.rows import CORPUS, FOURTH, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
-from tests.diagnosis.variations import VARIATIONS, cut_after_decisive, noise_after, wrapped_hard, wrapped_words
+from tests.diagnosis.variations import VARIATIONS, cut_after_decisive
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
 from tpuops.diagnosis.ladder import decide
 from tpuops.diagnosis.logs import verdict_on_text
 from tpuops.diagnosis.verdict import Budgets, Move, Shape
 
-ENDS_THERE = {"xla-3424-stuck-after-compile", "xla-8295-pod-ssh-attempts-hang", "t5x-1544-metadata-token-stuck"}
-"""Silence is told by what the last line is; lines after it, or a last line cut in pieces, take that away."""
-LOSES_ITS_CAUSE = {
-    (cut_after_decisive, "xla-5034-stream-error-after-interrupt"),  # the label's line is the wrapper before the cause
-    (cut_after_decisive, "sgljax-857-tpu-in-use-child"),  # that the holder is its own child is said afterwards
-    (wrapped_hard, "tf-13181-gcs-stuck-retry"),  # the line that says it will retry is cut in the middle of the words
-}
+NOTHING_TELLS = {"hf-13956", "brax-87-slow-compile"}
+"""Nothing in their text tells a start from a stall."""
+ANOTHER_ACTION = (cut_after_decisive, "sgljax-857-tpu-in-use-child")
+"""That the holder is the program's own child is said after the cut: the class stays, the action is the class's own."""
 
 
 def judged(text):
@@ -90,21 +87,33 @@ def test_first_sight_is_recorded_as_it_was():
 @pytest.mark.parametrize("rows", [FURTHER, SECOND, FOURTH], ids=["further", "second", "fourth"])
 def test_what_first_sight_missed_was_mended(rows):
     wrong = [row["id"] for row in rows if not (right_class(row) and right_action(row))]
-    assert set(wrong) <= {"hf-13956", "brax-87-slow-compile"}  # nothing in their text tells a start from a stall
+    assert set(wrong) <= NOTHING_TELLS
 
 
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.__name__)
 def test_a_varied_excerpt_has_the_same_verdict(variation):
     wrong = []
     for row in CORPUS:
-        if (variation, row["id"]) in LOSES_ITS_CAUSE:
-            continue
-        if row["id"] in ENDS_THERE and variation in {noise_after, wrapped_words, wrapped_hard}:
-            continue
         judgement = judged(variation(row["text"], row["decisive_line"]))
-        if judgement.failure_class != row["class"] or str(judgement.action) not in row["acceptable_actions"]:
+        acceptable = [
+            *row["acceptable_actions"],
+            *(["retry_in_place"] if (variation, row["id"]) == ANOTHER_ACTION else []),
+        ]
+        if judgement.failure_class != row["class"] or str(judgement.action) not in acceptable:
             wrong.append((row["id"], judgement.failure_class, str(judgement.action)))
     assert wrong == []
+
+
+def test_nearly_every_varied_further_excerpt_has_the_same_verdict():
+    """Of these nobody wrote the signatures with variations in view."""
+    wrong, count = [], 0
+    for row in [row for row in FURTHER + SECOND + FOURTH if row["id"] not in NOTHING_TELLS]:
+        line = next((line for line in row["text"].split("\n") if row["decisive_line"] in line), row["decisive_line"])
+        for variation in VARIATIONS:
+            count += 1
+            if judged(variation(row["text"], line)).failure_class != row["class"]:
+                wrong.append((row["id"], variation.__name__))
+    assert len(wrong) <= 0.005 * count, wrong
 
 
 @pytest.mark.parametrize("line", HARMLESS, ids=lambda line: line[:40].decode())

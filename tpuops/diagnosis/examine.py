@@ -7,6 +7,7 @@ that was never wrapped costs nothing. Pure apart from reading the chunks it is g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -20,8 +21,10 @@ _NARROWEST, _WIDEST = 60, 400
 _PROVES_WRAPPING = 2
 _LOOKED_AT = 16 << 10
 """Bytes at the end of a log that are put together again."""
-_LONGEST_WORD = 40
-"""A line wrapped between words ends at most this far from the margin."""
+_FIRST_WORD = re.compile(rb"\S*")
+
+
+_SAY_NOTHING = frozenset({HEALTHY, UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def _says_more(second: Judgement, first: Judgement, joined: Rejoined) -> bool:
     """A weightier message, or proof that the first was part of a harmless one; one long line proves no wrapping."""
     if weight(second) < weight(first):
         return True
+    if second.failure_class not in _SAY_NOTHING and first.failure_class in _SAY_NOTHING:
+        return True
     if second.failure_class != HEALTHY or joined.joints < _PROVES_WRAPPING:
         return False
     explained = first.winner is not None and is_harmless(second, first.winner.hit.signature)
@@ -64,8 +69,8 @@ def rejoined(log: Log) -> Iterator[Rejoined]:
     lines = tail.split(b"\n")
     margin = max(map(_width, lines))
     if _NARROWEST <= margin <= _WIDEST:
-        yield _joined(lines, first, at_least=margin, glue=b"")
-        yield _joined(lines, first, at_least=margin - _LONGEST_WORD, glue=b" ")
+        yield _joined(lines, first, margin, glue=b"")
+        yield _joined(lines, first, margin, glue=b" ")
 
 
 def _width(line: bytes) -> int:
@@ -73,15 +78,22 @@ def _width(line: bytes) -> int:
     return len(line.decode("utf-8", errors="replace"))
 
 
-def _joined(lines: list[bytes], first_number: int, *, at_least: int, glue: bytes) -> Rejoined:
+def _joined(lines: list[bytes], first_number: int, margin: int, *, glue: bytes) -> Rejoined:
     parts: list[list[bytes]] = []
     numbers = []
-    was_cut = False
+    previous: bytes | None = None
     for number, line in enumerate(lines, first_number):
-        if was_cut and not begins(line):
+        if previous is not None and _was_cut(previous, line, margin, between_words=bool(glue)) and not begins(line):
             parts[-1].append(line)
         else:
             parts.append([line])
             numbers.append(number)
-        was_cut = _width(line) >= at_least
+        previous = line
     return Rejoined(b"\n".join(glue.join(each) for each in parts), tuple(numbers), len(lines) - len(parts))
+
+
+def _was_cut(line: bytes, following: bytes, margin: int, *, between_words: bool) -> bool:
+    """Whether a line ends at the margin, or, wrapped between words, where the next line's first did not fit."""
+    word = _FIRST_WORD.match(following)
+    more = 1 + _width(word.group()) if between_words and word else 0
+    return _width(line) + more >= margin + bool(more)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine
+from tpuops.diagnosis.lines import bare
 from tpuops.diagnosis.messages import are_shipped, goes_on, message_around
 from tpuops.diagnosis.scan import Hit, Log
 from tpuops.diagnosis.signatures import Case, Role, Signature
@@ -38,6 +39,9 @@ _ALARM = re.compile(
     re.MULTILINE,
 )
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
+_NUMBERS = re.compile(rb"[0-9]+")
+_HEARTBEATS = 8
+"""Lines that differ in numbers alone, from which on they are taken for a heartbeat."""
 _ECHO_OF = "echo of "
 EXPLAINED = "its surroundings explain it"
 HARMLESS = "part of a message that is known to be harmless"
@@ -92,9 +96,9 @@ def weight(judgement: Judgement) -> int:
 
 
 def is_harmless(judgement: Judgement, signature: Signature) -> bool:
-    """Whether a signature fired there, and only in messages that are known to be harmless."""
+    """Whether a signature fired there, and only in messages that are known, or shown by others, to be harmless."""
     own = [each for each in judgement.findings if each.hit.signature is signature]
-    return bool(own) and all(each.dropped == HARMLESS for each in own)
+    return bool(own) and all(each.dropped in {HARMLESS, EXPLAINED} for each in own)
 
 
 def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
@@ -196,8 +200,15 @@ def _decided(chosen: Finding, findings: tuple[Finding, ...]) -> Judgement:
 
 def _last_words(log: Log, engine: Engine, findings: tuple[Finding, ...]) -> Judgement | None:
     """Messages that mean something only when nothing comes after them."""
-    number, line = _last_line(log)
-    for signature in engine.last_words(line):
+    for number, line in (_last_line(log), _before_idling(log)):
+        judgement = _said_last(number, line, log, engine, findings)
+        if judgement is not None:
+            return judgement
+    return None
+
+
+def _said_last(number: int, line: bytes, log: Log, engine: Engine, findings: tuple[Finding, ...]) -> Judgement | None:
+    for signature in engine.last_words(line) if line else ():
         if any(case.drop and case.stepping == log.progressed for case in signature.cases):
             continue
         return Judgement(
@@ -213,10 +224,20 @@ def _last_words(log: Log, engine: Engine, findings: tuple[Finding, ...]) -> Judg
 
 
 def _last_line(log: Log) -> tuple[int, bytes]:
-    lines = log.tail.replace(b"\x0b", b"\n").split(b"\n")
+    """The last line that says something, with its number; of bars that overwrite each other the last one."""
     counted = log.tail.split(b"\n")
-    number = next((i for i in range(len(counted) - 1, -1, -1) if _WORDS.search(counted[i])), 0)
-    return log.tail_line + number, next((line for line in reversed(lines) if _WORDS.search(line)), b"")
+    number = next((at for at in range(len(counted) - 1, -1, -1) if _WORDS.search(counted[at])), 0)
+    pieces = counted[number].split(b"\x0b")
+    return log.tail_line + number, next((piece for piece in reversed(pieces) if _WORDS.search(piece)), b"")
+
+
+def _before_idling(log: Log) -> tuple[int, bytes]:
+    """The last line before a run of lines that differ in numbers alone: a heartbeat is no news, and progress is known
+    by its own signs."""
+    lines = [line for line in enumerate(log.tail.split(b"\n"), log.tail_line) if _WORDS.search(line[1])]
+    shapes = [_NUMBERS.sub(b"", bare(line)) for _, line in lines]
+    idle = next((count for count, shape in enumerate(reversed(shapes)) if shape != shapes[-1]), len(shapes))
+    return lines[-idle - 1] if _HEARTBEATS <= idle < len(lines) else (0, b"")
 
 
 def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], failed: bool) -> Judgement:
@@ -233,13 +254,15 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
 
 def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
-    lines = log.tail.split(b"\n")
+    whole = enumerate(log.tail.split(b"\n"), log.tail_line)
+    pieces = [(number, piece) for number, line in whole for piece in line.split(b"\x0b")]
+    lines = [piece for _, piece in pieces]
     last = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1)
     shipped = are_shipped(lines[last + 1 :])
     harmless = last >= 0 and bool(engine.benign.search(lines[last]))
     for at in range(last + 1, len(lines)):
         belongs = harmless and goes_on(lines[at], lines[at - 1], shipped=shipped)
         harmless = belongs or bool(engine.benign.search(lines[at]))
-        if not harmless and log.tail_line + at not in explained and _ALARM.search(lines[at]):
-            return log.tail_line + at, lines[at]
+        if not harmless and pieces[at][0] not in explained and _ALARM.search(lines[at]):
+            return pieces[at]
     return None

@@ -17,7 +17,7 @@ _SAMPLE, _SHORT_LINES = 1 << 10, 24
 
 _SOURCE = re.compile(
     rb"[ \t]*(?:"
-    rb"\(([\w.-]+[^()\n]{0,80}pid=[0-9]+[^()\n]{0,60})\)"  # ray: (Trainer pid=1, ip=...)
+    rb"\(((?:[\w.-]+[^()\n]{0,80})?pid=[0-9]+[^()\n]{0,60})\)"  # ray: (Trainer pid=1, ip=...)
     rb"|\[((?:worker|host|rank|task|process|w)?[ :#=-]?[0-9]{1,4})\](?!:)"  # [3], [rank3]
     rb"|((?:worker|host|rank|task|process)[ :#=-]?[0-9]{1,4})[\]:|> ]"
     rb"|[0-9-]{10} [0-9:.,]{8,15} ((?:[0-9]{1,3}\.){3}[0-9]{1,3} \[[0-9]+\])"  # xla_dist: date time ip [n]

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,8 +29,8 @@ SHARED = 600
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 31
-_SAMPLE = 2 << 10
-"""Bytes in which most of a log's few different colour codes are seen."""
+_SAMPLE = 64
+"""Colour codes among which most of a log's few different ones are seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def clean(data: bytes) -> bytes:
 
 def _without_codes(data: bytes) -> bytes:
     """A coloured log repeats a few codes: those are taken out as plain texts, which is faster than by pattern."""
-    for code in set(_ANSI.findall(data[:_SAMPLE])):
+    for code in {found.group() for found in islice(_ANSI.finditer(data), _SAMPLE)}:
         data = data.replace(code, b"")
     return _ANSI.sub(b"", data) if b"\x1b" in data else data
 
