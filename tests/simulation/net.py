@@ -26,6 +26,7 @@ class Net:
         self._play = play
         self._seen = seen
         self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
         self.before: Callable[[Request], None] = lambda request: None
         """Told of each request just before the core gets it."""
         self.latency: Callable[[], float] = lambda: LATENCY_S
@@ -70,9 +71,12 @@ class Net:
 
     def _arm(self) -> None:
         due = self.core.next_due(self.now())
+        if self._timer is not None and due == self._due:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._due = due
         if due is not None:
             self._timer = asyncio.get_running_loop().call_at(max(due - EPOCH, 0.0), self._advance, due)
 

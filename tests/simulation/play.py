@@ -12,6 +12,7 @@ import gc
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,12 @@ from tpuops.lifecycle.story import Source
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.wire import Request
 from tpuops.localcloud.core.world import World
-from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER
+from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER, Desired
 from tpuops.stages import lease
 from tpuops.stages.access import Route
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter, hourly
+from tpuops.switch import Terms
 
 PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
@@ -64,7 +66,9 @@ class Stage:
         self.played.net = self.net
         self.lives: list[Life] = []
         self.tasks: list[asyncio.Task[Ended]] = []
-        self._wanted = desired(self.environment, owner="ada", public_key=KEY, now=LifeClock(Life("", 0)).now())
+        self._wanted = _lighter(
+            desired(self.environment, owner="ada", public_key=KEY, now=LifeClock(Life("", 0)).now())
+        )
 
     # What is watched all the time
 
@@ -262,6 +266,14 @@ class Stage:
         self.history.after_down = {"left": left, "remains": [each.name for each in torn.remains]}
 
 
+def _lighter(wanted: Desired) -> Desired:
+    """The same without the scripts of the machines, which nobody plays: they would only be copied with every answer."""
+    node, vm = wanted.node, wanted.vm
+    node = replace(node, metadata={**node.metadata, "startup-script": "#!/bin/sh"})
+    vm = None if vm is None else replace(vm, metadata={**vm.metadata, "startup-script": "#!/bin/sh"})
+    return replace(wanted, node=node, vm=vm)
+
+
 def _frozen(value: Any) -> Any:
     """YAML's value as the model takes it: tuples for lists, None for `vm: none`."""
     if isinstance(value, list):
@@ -322,10 +334,11 @@ def staged(make: Callable[[], Stage], seed: int) -> History:
     def started(pid: int) -> str:
         return "alive" if any(life.pid == pid and life.alive and not life.over for life in stage_lives) else ""
 
-    def myself(user: str, doing: str, clock: Any) -> lease.Holder:
+    def myself(user: str, doing: str, clock: Any, terms: Terms) -> lease.Holder:
         life = CURRENT.get()
-        token = f"token-{life.pid}"
-        return lease.Holder(token, user, life.host, life.pid, "alive", clock.now().isoformat(), doing)
+        token, since = f"token-{life.pid}", clock.now().isoformat()
+        agreed = {"ttl_s": terms.ttl_s, "grace_s": terms.grace_s}
+        return lease.Holder(token, user, life.host, life.pid, "alive", since, doing, **agreed)
 
     async def main() -> History:
         stage = make()

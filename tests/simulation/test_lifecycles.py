@@ -1,36 +1,30 @@
-"""A few hundred whole lives in virtual time, each with the faults of its own seed; a failing seed is printed.
+"""Thousands of whole lives in virtual time, each with the faults of its own seed; a failing seed is printed.
 
-`TPUOPS_SEEDS=4000..4999` plays others. One life is replayed by the command that its failure prints.
+`TPUOPS_SEEDS=4000..4999` plays others; `python -m tests.simulation.many` plays ten thousand.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
+from tests.simulation.many import asked, many, said
 from tests.simulation.play import played
-from tests.simulation.properties import violations
 from tests.simulation.schedules import draw
 
-BLOCK = 40
-DEFAULT = "0..319"
-AGAIN = "TPUOPS_SEEDS={0}..{0} python -m pytest tests/simulation/test_lifecycles.py"
+CI = "0..7999"
+"""As many as two cores play in about 150 s."""
 
 
-def blocks() -> list[range]:
-    first, _, last = os.environ.get("TPUOPS_SEEDS", DEFAULT).partition("..")
-    seeds = range(int(first), int(last or first) + 1)
-    return [range(start, min(start + BLOCK, seeds.stop)) for start in range(seeds.start, seeds.stop, BLOCK)]
-
-
-@pytest.mark.parametrize("seeds", blocks(), ids=lambda seeds: f"{seeds.start}..{seeds.stop - 1}")
-def test_every_life_ends_as_its_script_permits_and_breaks_no_promise(seeds: range) -> None:
-    broken = []
-    for seed in seeds:
-        found = violations(played(draw(seed)))
-        if found:
-            broken += [f"seed {seed}: {'; '.join(found)}", f"    {AGAIN.format(seed)}"]
+@pytest.mark.timeout(1800)
+def test_every_life_ends_as_its_script_permits_and_breaks_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.monotonic()
+    done = list(many(asked(os.environ.get("TPUOPS_SEEDS", CI))))
+    with capsys.disabled():
+        print(f"\n{said(done, time.monotonic() - began)}", end=" ")
+    broken = [line for each in done for line in each.broken]
     assert not broken, "\n".join(broken)
 
 

@@ -70,8 +70,10 @@ class World:
 
     def items(self, kind: str, prefix: str = "") -> Iterator[tuple[str, Document]]:
         """Keys below `prefix` with their documents, by key; safe against changes meanwhile."""
-        of_kind = self._kinds.get(kind, {})
-        for key in sorted(key for key in of_kind if key.startswith(prefix)):
+        of_kind = self._kinds.get(kind)
+        if not of_kind:
+            return
+        for key in sorted(key for key in of_kind if key.startswith(prefix)) if prefix else sorted(of_kind):
             if key in of_kind:
                 yield key, of_kind[key]
 
