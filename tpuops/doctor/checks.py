@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from tpuops.doctor import credentials, permissions, project
+from tpuops.doctor import bucket, clock, credentials, network, offers, permissions, project, tools
 from tpuops.doctor.finding import Check
 
 CHECKS: tuple[Check, ...] = (
     *credentials.CHECKS,
     *project.CHECKS,
     *permissions.CHECKS,
+    *offers.CHECKS,
+    *network.CHECKS,
+    *bucket.CHECKS,
+    *clock.CHECKS,
+    *tools.CHECKS,
 )
 """One line a family."""

@@ -18,7 +18,6 @@ from tpuops.cloud.client import GoogleCloud
 from tpuops.cloud.confinement import confine
 from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
-from tpuops.cloud.port import Cloud
 from tpuops.cloud.rest import Rest
 from tpuops.cloud.threads import Once
 from tpuops.desired import desired
@@ -61,7 +60,7 @@ class Patient:
 
     environment: Environment
     place: Endpoints
-    cloud: Cloud
+    cloud: GoogleCloud
     desired: Desired
     clock: Clock
     folder: Path

@@ -48,15 +48,23 @@ def _workers(environment: Environment) -> Iterator[Finding]:
         )
 
 
+async def _unheard(_nodes: tuple[Node, ...]) -> None:
+    """Nobody asked about them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Whom to ask about what, and who hears of a question that nobody answered, and of a doubt."""
+    """Whom to ask about what, and who hears of a question that nobody answered, and of a doubt.
+
+    `neighbours` hears which slices the project has, and may object by raising.
+    """
 
     cloud: CloudReader
     environment: Environment
     desired: Desired
     unanswered: Callable[[str, str], None]
     doubt: Callable[[str], None]
+    neighbours: Callable[[tuple[Node, ...]], Awaitable[None]] = _unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ async def offered(plan: Plan, ask: Questions) -> None:
         QuotaExceeded: the project's own limits leave no room.
     """
     made = {change.role for change in plan.changes if change.verb in {Verb.CREATE, Verb.REPLACE}}
-    asked = [question(ask) for role, question in ((Role.NODE, _node), (Role.VM, _vm)) if role in made]
+    asked = [question(ask) for role, question in ((Role.NODE, node_offer), (Role.VM, vm_offer)) if role in made]
     answers = await asyncio.gather(*asked)
     found = [finding for answer in answers for finding in answer.findings]
     if found:
@@ -91,7 +99,8 @@ async def offered(plan: Plan, ask: Questions) -> None:
             ask.doubt(answer.shortage.words)
 
 
-async def _node(ask: Questions) -> Objections:
+async def node_offer(ask: Questions) -> Objections:
+    """What stands against making the slice. Raises what the questions raise, but for passing faults."""
     spec, around = ask.desired.node, ask.cloud.around()
     project = spec.place.project
     accelerator, runtime, nodes, limits, holdings = await asyncio.gather(
@@ -101,13 +110,15 @@ async def _node(ask: Questions) -> Objections:
         _noted("cloudquotas.quotaInfos.list", around.tpu_limits(spec.place), ask),
         _noted("tpu.queuedResources.list", around.holdings(project), ask),
     )
+    await ask.neighbours(nodes or ())
     elsewhere = _elsewhere(ask, [node for node in nodes or () if node.name == spec.name], spec.place.zone)
     known = nodes is not None and limits is not None
     shortage = quota.of_slice(spec, limits or (), nodes or (), holdings or ()) if known else None
     return Objections(_said(accelerator, runtime, elsewhere), shortage, ACCELERATOR)
 
 
-async def _vm(ask: Questions) -> Objections:
+async def vm_offer(ask: Questions) -> Objections:
+    """What stands against making the machine beside it. Raises as `node_offer`."""
     spec, around = ask.desired.vm, ask.cloud.around()
     if spec is None:
         return Objections()

@@ -7,6 +7,8 @@ and a rule for SSH. `POST /_cloud/project` may name the only networks there are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tpuops.localcloud.core.compute import catalogue, operations, shape
 from tpuops.localcloud.core.compute.links import last, link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
@@ -20,14 +22,14 @@ FIREWALL = "compute.firewall"
 NETWORK = "compute.network"
 SUBNETWORK = "compute.subnetwork"
 DEFAULT = "default"
-ALWAYS = {
+ALWAYS: Mapping[str, Document] = {
     # The rules that every default network begins with, behind the network's name.
-    "allow-icmp": [{"IPProtocol": "icmp"}],
-    "allow-internal": [
-        {"IPProtocol": "tcp", "ports": ["0-65535"]},
-        {"IPProtocol": "udp", "ports": ["0-65535"]},
-    ],
-    "allow-ssh": [{"IPProtocol": "tcp", "ports": ["22"]}],
+    "allow-icmp": {"allowed": [{"IPProtocol": "icmp"}]},
+    "allow-internal": {
+        "allowed": [{"IPProtocol": "tcp", "ports": ["0-65535"]}, {"IPProtocol": "udp", "ports": ["0-65535"]}],
+        "sourceRanges": ["10.128.0.0/9"],
+    },
+    "allow-ssh": {"allowed": [{"IPProtocol": "tcp", "ports": ["22"]}]},
 }
 
 
@@ -144,9 +146,9 @@ def firewalls_delete(call: Call) -> Answer:
 def _rules(call: Call) -> dict[str, Document]:
     project = call.params["project"]
     rules = {
-        f"{network}-{suffix}": _rule(project, f"{network}-{suffix}", {"allowed": allowed, "network": network})
+        f"{network}-{suffix}": _rule(project, f"{network}-{suffix}", {**given, "network": network})
         for network in known_networks(call)
-        for suffix, allowed in ALWAYS.items()
+        for suffix, given in ALWAYS.items()
     }
     rules.update({key.partition("/")[2]: rule for key, rule in call.world.items(FIREWALL, f"{project}/")})
     return {name: rule for name, rule in rules.items() if not rule.get("gone")}
