@@ -55,6 +55,9 @@ class StoredObject:
 class CloudReader(Protocol):
     """Looking, nothing else."""
 
+    def store(self, bucket: str) -> ObjectStore:
+        """The objects of a bucket; asks nothing."""
+
     def around(self) -> Surroundings:
         """The calls about the project rather than its machines."""
 
@@ -132,6 +135,16 @@ class Vault(Protocol):
 
 class ObjectStore(Protocol):
     """Objects of one bucket."""
+class Logins(Protocol):
+    """The caller's own profile in OS Login."""
+
+    async def login_as(self, project: str, public_key: str, need: datetime, expires: datetime) -> str:
+        """Have the profile know a key until `need`, else until `expires` from now on; the user's name on machines."""
+
+    async def forget_login(self, public_key: str) -> None:
+        """Take the key out of the profile; one that is not there is fine."""
+
+
 
     async def read(self, name: str) -> StoredObject | None:
         """The object with its bytes, or None."""

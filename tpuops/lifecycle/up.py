@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tpuops.environment import Finding, refused
 from tpuops.errors import Busy, Refused
+from tpuops.lifecycle.renamed import unrenamed
 from tpuops.lifecycle.site import Site, holding
 from tpuops.plan import Differs, Plan, Role, Verb, changes
 from tpuops.resources import Node, Observed
@@ -29,7 +31,7 @@ async def planned(site: Site) -> tuple[Plan, Observed]:
 
     Raises:
         EnvironmentFileError: the file asks for what is not offered, or for what only `down` and `up` can change.
-        Busy: the change would hurt a run that is open.
+        Busy: the change would hurt a run that is open, or this file's run is open under another name.
     """
     plan, observed = await compared(site)
     if any(change.verb is Verb.DELETE for change in plan.effects):
@@ -45,7 +47,8 @@ def _questions(site: Site) -> Questions:
     def doubt(why: str) -> None:
         site.journal.record("check.doubt", why=why)
 
-    return Questions(site.cloud, site.environment, site.desired, unanswered, doubt)
+    neighbours = partial(unrenamed, site)
+    return Questions(site.cloud, site.environment, site.desired, unanswered, doubt, neighbours)
 
 
 async def compared(site: Site) -> tuple[Plan, Observed]:

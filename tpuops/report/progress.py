@@ -21,6 +21,7 @@ WORDS = {
     "node.stands": "node {name}: stands",
     "node.key": "{name}: adding this machine's SSH key, good until {until}",
     "node.gone": "node {name}: gone",
+    "node.nameless": "node {name} of yours stands in {zone} ({state}), and no file here is called {environment}",
     "node.lost": "node {name}: lost",
     "vm.create": "vm {name}: creating ({reason})",
     "vm.replace": "vm {name}: creating anew ({reason})",
