@@ -19,6 +19,8 @@ from tests.messages import documents
 PROJECT = "local-tests"
 AUTH = "https://www.googleapis.com/auth/"
 ADA = "ada@example.com"
+MACHINES = "909171607979-compute@developer.gserviceaccount.com"
+"""The default account of local-tests."""
 FILE = """
 version: 1
 cloud: local
@@ -72,7 +74,9 @@ class Clinic:
         return Seen(document)
 
     def access(self, **rules: Any) -> None:
-        """Set the embedded cloud's rules (`/_cloud/access`)."""
+        """Set the embedded cloud's rules (`/_cloud/access`). Machines may do what they may in most projects."""
+        if "bindings" in rules:
+            rules["bindings"] = {MACHINES: ["roles/editor"], **rules["bindings"]}
         self.cloud.ask("POST", "/_cloud/access", rules)
 
 

@@ -48,15 +48,12 @@ class Rule:
         """Whether it speaks of a TCP port."""
         return any(name in {"tcp", "6", "all"} and _within(port, ports) for name, ports in self.protocols)
 
-    def from_anywhere(self) -> bool:
-        """Whether it speaks of every sender."""
-        return ANYWHERE in self.ranges
-
-    def meets(self, sources: Sequence[str]) -> bool:
-        """Whether it speaks of one of these ranges as a whole."""
-        wanted = [ipaddress.ip_network(source) for source in sources]
-        own = [ipaddress.ip_network(each, strict=False) for each in self.ranges if _is_range(each)]
-        return any(inner.version == outer.version and inner.subnet_of(outer) for inner in wanted for outer in own)  # type: ignore[arg-type]
+    def meets(self, sources: Sequence[str], *, wholly: bool) -> bool:
+        """Whether it speaks of these senders; not `wholly`: of some of them."""
+        wanted = [ipaddress.IPv4Network(source) for source in sources]
+        own = [ipaddress.IPv4Network(each, strict=False) for each in self.ranges if ":" not in each]
+        pairs = [(inner, outer) for inner in wanted for outer in own]
+        return any(inner.subnet_of(outer) if wholly else inner.overlaps(outer) for inner, outer in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +119,3 @@ def _within(port: int, ports: Sequence[str]) -> bool:
     """No ports named means all of them."""
     spans = [span.partition("-") for span in ports]
     return not ports or any(int(low) <= port <= int(high or low) for low, _, high in spans)
-
-
-def _is_range(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return False
-    return True

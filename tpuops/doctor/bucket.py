@@ -109,7 +109,8 @@ async def accounts(patient: Patient) -> Finding:
             what = f"whether service account {machines.account} is there could not be asked"
             hint = "whoever has iam.serviceAccounts.get (roles/iam.serviceAccountUser has it) can ask"
             return warning("account-unseen", what, evidence=error.evidence, hint=hint)
-    return ok(", ".join(machines.account for machines in named) + " is there" if named else "the default one is used")
+    there = " and ".join(machines.account for machines in named)
+    return ok(f"known: {there}" if named else "the default one is used")
 
 
 def _missing(patient: Patient, machines: Machines) -> Finding:

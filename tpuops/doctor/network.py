@@ -6,8 +6,6 @@ whom. Rules of folders and organizations are not seen here: a port that they clo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tpuops.cloud.networks import ANYWHERE, Network, Rule, Subnetwork, last
 from tpuops.doctor.finding import Check, Finding, Fix, broken, ok, warning
 from tpuops.doctor.offers import NEEDS, in_file
@@ -61,6 +59,7 @@ async def firewall(patient: Patient) -> Finding:
     """A rule lets tcp:22 in from where `ssh.reach` says that we come."""
     reach, name = patient.environment.ssh.reach, last(patient.desired.node.link.network)
     project = _host_project(patient)
+    await _network(patient)
     try:
         rules = await patient.cloud.around().rules(project)
     except AccessError as error:
@@ -75,7 +74,8 @@ async def firewall(patient: Patient) -> Finding:
         key=lambda rule: (rule.priority, rule.allows),  # of two of one priority the refusal counts
     )
     sources = SOURCES[reach]
-    first = next((rule for rule in here if _speaks_of(rule, sources)), None)
+    # Inside the network any part of the private addresses may be ours; elsewhere all of them must be let in.
+    first = next((rule for rule in here if rule.meets(sources, wholly=reach != "internal")), None)
     if first is not None and first.allows:
         return ok(f"network {name} lets tcp:{SSH} in, by rule {first.name}")
     narrow = [rule for rule in here if rule.allows]
@@ -114,10 +114,6 @@ def _closed(patient: Patient, name: str, denied: Rule | None) -> Finding:
             command,
         ),
     )
-
-
-def _speaks_of(rule: Rule, sources: Sequence[str]) -> bool:
-    return rule.from_anywhere() or rule.meets(sources)
 
 
 async def private_access(patient: Patient) -> Finding:

@@ -15,6 +15,7 @@ from tpuops.localcloud.core.draw import Draw, project_number
 from tpuops.localcloud.core.events import Booted, Crashed, Event, LogLine, Notice
 from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.profile import INSTANT, Profile
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import Refusal, error_reply, refuse, scripted
 from tpuops.localcloud.core.routes import Route, service_of
 from tpuops.localcloud.core.scene import Call, Scene
@@ -70,7 +71,7 @@ class Core:
         elif "project" in params:
             _remember(self.world, params["project"])
         reply = self._answer(Call(scene, request, route.method, params), route)
-        return linked(reply, request.base), scene.events
+        return settings.dated(self.world, linked(reply, request.base), now), scene.events
 
     def advance(self, now: float) -> list[Event]:
         """Let time pass: operations end, faults strike."""

@@ -10,6 +10,7 @@ from tpuops.localcloud.core.compute.instances import zone_exists
 from tpuops.localcloud.core.compute.links import link, zone_link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.draw import default_account, project_number
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
@@ -68,7 +69,7 @@ def machine_types_get(call: Call) -> Answer:
     """GET .../machineTypes/T."""
     zone_exists(call)
     name = call.params["type"]
-    if name not in catalogue.machine_types():
+    if name not in catalogue.machine_types() or settings.lacks(call.world, name):
         path = f"projects/{call.params['project']}/zones/{call.params['zone']}/machineTypes/{name}"
         raise refuse("compute.absent", name=path)
     return _machine_type(call, name)

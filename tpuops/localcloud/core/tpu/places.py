@@ -9,6 +9,7 @@ from typing import Any
 from tpuops.facts import catalogue
 from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.paging import page, page_size
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import Refusal, refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
@@ -37,7 +38,8 @@ def locations_get(call: Call) -> Answer:
 def accelerator_types_list(call: Call) -> Answer:
     """GET .../acceleratorTypes."""
     zone = known_zone(call)
-    found = [(name, _accelerator(call, name)) for name in sorted(catalogue.offered(zone))]
+    known = [name for name in sorted(catalogue.offered(zone)) if not settings.lacks(call.world, name)]
+    found = [(name, _accelerator(call, name)) for name in known]
     return _listing(call, "acceleratorTypes", found)
 
 
@@ -51,7 +53,8 @@ def accelerator_types_get(call: Call) -> Answer:
 
 def runtime_versions_list(call: Call) -> Answer:
     """GET .../runtimeVersions."""
-    found = [(name, _runtime(call, name)) for name in runtimes_in(known_zone(call))]
+    known = [name for name in runtimes_in(known_zone(call)) if not settings.lacks(call.world, name)]
+    found = [(name, _runtime(call, name)) for name in known]
     return _listing(call, "runtimeVersions", found)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tpuops.facts import catalogue
 from tpuops.facts.catalogue import Accelerator
 from tpuops.localcloud.core.draw import default_account, timestamp
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Call
 from tpuops.localcloud.core.tpu import places
@@ -47,7 +48,7 @@ def accelerator_of(call: Call, zone: str, body: Mapping[str, Any]) -> Accelerato
     asked = body.get("acceleratorType") or ("" if config.get("topology") else "v2-8")
     name = asked or _type_of(config)
     known = catalogue.accelerator(name)
-    if known is None or name not in catalogue.offered(zone):
+    if known is None or name not in catalogue.offered(zone) or settings.lacks(call.world, name):
         raise refuse("tpu.type", type=name, zone=zone, eid=call.scene.draw.eid())
     return known
 
