@@ -26,9 +26,13 @@ def load(path: Path) -> Environment:
     Raises:
         EnvironmentFileError: with every problem as `file:line: key.path: message` in its evidence.
     """
+    return of_text(_text(path.absolute(), _shown(path.absolute())), path)
+
+
+def of_text(text: str, path: Path) -> Environment:
+    """The environment in a text that is, or is to be, the content of a file. Raises as `load`."""
     path = path.absolute()
-    shown = _shown(path)
-    read = document.parse(_text(path, shown))
+    shown, read = _shown(path), document.parse(text)
     environment, found = _validated(read, path)
     problems = sorted({*read.problems, *(placed(finding, read.lines) for finding in found)})
     if problems or environment is None:

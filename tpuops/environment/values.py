@@ -64,7 +64,8 @@ def source_folder(file: Path, source: str) -> Path:
     return (file.parent / source).resolve()
 
 
-def _project(value: str) -> str:
+def checked_project(value: str) -> str:
+    """The project id, if it is one. Raises `Wrong`."""
     if value.isdigit():
         raise Wrong("this is a project number", "give the project id, as `gcloud projects list` shows it")
     if not names.PROJECT.fullmatch(value):
@@ -72,13 +73,15 @@ def _project(value: str) -> str:
     return value
 
 
-def _zone(value: str) -> str:
+def checked_zone(value: str) -> str:
+    """The zone, if it looks like one. Raises `Wrong`."""
     if not names.ZONE.fullmatch(value):
         raise Wrong(f"{value!r} is not a zone", "a zone looks like us-central1-a (a region alone is not enough)")
     return value
 
 
-def _machine_type(value: str) -> str:
+def checked_machine_type(value: str) -> str:
+    """The machine type, if it looks like one. Raises `Wrong`."""
     if not _MACHINE_TYPE.fullmatch(value):
         raise Wrong(f"{value!r} is not a machine type", "a machine type looks like e2-small or n2-standard-4")
     return value
@@ -212,9 +215,9 @@ Duration = Annotated[
         {"type": "string", "pattern": r"^(\d+d)?(\d+h)?(\d+m)?(\d+s)?$", "minLength": 2, "examples": ["12h", "7d"]}
     ),
 ]
-Project = Annotated[str, AfterValidator(_project)]
-Zone = Annotated[str, AfterValidator(_zone)]
-MachineType = Annotated[str, AfterValidator(_machine_type)]
+Project = Annotated[str, AfterValidator(checked_project)]
+Zone = Annotated[str, AfterValidator(checked_zone)]
+MachineType = Annotated[str, AfterValidator(checked_machine_type)]
 BucketName = Annotated[str, AfterValidator(_bucket)]
 Network = Annotated[str, AfterValidator(_network)]
 ServiceAccount = Annotated[str, AfterValidator(_service_account)]

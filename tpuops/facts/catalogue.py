@@ -168,6 +168,24 @@ def default_runtime(type_name: str) -> str:
     return runtimes(known.generation).default if known else ""
 
 
+def tensorflow_runtime(type_name: str) -> tuple[str, str]:
+    """The TensorFlow runtime for a type, and a doubt about it that its source has (empty: none); empty if unknown.
+
+    The table says `a (multi-host: b)`, `... UNVERIFIED`, or a family of images, whose newest member v2 names.
+    """
+    known = accelerator(type_name)
+    if known is None:
+        return "", ""
+    generations = table("accelerators")["generations"]
+    said = str(generations[known.generation]["default_runtime"]["tensorflow"])
+    image = said.split(maxsplit=1)[0]
+    if image.startswith("tpu-vm-tf"):
+        one, _, several = str(generations["v2"]["default_runtime"]["tensorflow"]).partition(" (multi-host: ")
+        image = one if known.single_host else several.rstrip(")")
+    doubt = f"nobody has confirmed TensorFlow on {type_name} with {image}: {said}" if "UNVERIFIED" in said else ""
+    return image, doubt
+
+
 @lru_cache(maxsize=1)
 def _accelerators() -> dict[str, Accelerator]:
     generations = table("accelerators")["generations"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tpuops.tasks.new import new
 from tpuops.tasks.task import Answer, Invocation, task
+
+__all__ = ["check", "list_", "new", "schema", "show"]
 
 
 @task("json", name="list")

@@ -15,7 +15,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
 import invoke.context
@@ -101,6 +101,7 @@ def task(
     positional: Iterable[str] = (),
     iterable: Iterable[str] = (),
     name: str | None = None,
+    given: type[Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Task]:
     """Make an Invoke task of a sync or async function: (Invocation, own flags with defaults) -> Answer or None.
 
@@ -112,6 +113,7 @@ def task(
         positional: flags that are given without their name; Invoke takes one.
         iterable: flags that may be given several times.
         name: the task's name where the function's would not do, e.g. `list`.
+        given: a dataclass whose fields are flags too; the function gets one as its second argument.
     """
 
     def wrap(body: Callable[..., Any]) -> Task:
@@ -122,14 +124,15 @@ def task(
             asked: dict[str, Any] = {flag: flags.pop(flag) for flag in standard}
 
             def begin() -> Any:
-                return body(_invocation(asked, env_default, console), **flags)
+                told = [given(**{each.name: flags.pop(each.name) for each in fields(given)})] if given else []
+                return body(_invocation(asked, env_default, console), *told, **flags)
 
             exit_code = conclude(begin, console, as_json=bool(asked.get("json")))
             if exit_code:
                 raise invoke.exceptions.Exit(code=exit_code)
 
         run.__doc__, run.__name__, run.__module__ = body.__doc__, body.__name__, body.__module__
-        run.__signature__ = _signature(body, standard)  # type: ignore[attr-defined]
+        run.__signature__ = _signature(body, standard, given)  # type: ignore[attr-defined]
         texts = {flag: HELP[flag] for flag in standard} | {k.replace("_", "-"): v for k, v in (help or {}).items()}
         return Task(
             run, name=name, help=texts, positional=list(positional), iterable=list(iterable), auto_shortflags=False
@@ -138,11 +141,19 @@ def task(
     return wrap
 
 
-def _signature(body: Callable[..., Any], standard: Iterable[Standard]) -> inspect.Signature:
+def _signature(body: Callable[..., Any], standard: Iterable[Standard], given: type[Any] | None) -> inspect.Signature:
     first, *own = inspect.signature(body).parameters.values()
+    own = [*_parameters(given), *own[1:]] if given else own
     flags = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name]) for name in standard]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     return inspect.Signature([first.replace(name="context"), *own, *flags])
+
+
+def _parameters(given: type[Any]) -> Iterable[inspect.Parameter]:
+    """A dataclass's fields as flags; one without a default must be given."""
+    for each in fields(given):
+        default = inspect.Parameter.empty if each.default is MISSING else each.default
+        yield inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default)
 
 
 def _invocation(asked: Mapping[str, Any], env_default: str | None, console: Console) -> Invocation:
