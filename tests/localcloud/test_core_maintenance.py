@@ -111,6 +111,7 @@ def test_a_scripted_slow_login_reaches_the_machine():
     deeds = [{"ssh_delay": {"delay_s": 2}}]
     talk = Talk([{"on": {"after_s": 20}, "do": deed} for deed in deeds])
     talk.node()
+    talk.boot()
     talk.wait(15)
     orders = [event.order for event in talk.events if isinstance(event, Control)]
     assert orders == [{"order": "ssh_delay", "delay_s": 2}]

@@ -24,7 +24,16 @@ from typing import Any, Protocol
 
 from tpuops import __version__
 from tpuops.localcloud.core.core import Core
-from tpuops.localcloud.core.events import Control, Crashed, DeleteMachine, Event, MachineSpec, Notice, StartMachine
+from tpuops.localcloud.core.events import (
+    Answered,
+    Control,
+    Crashed,
+    DeleteMachine,
+    Event,
+    MachineSpec,
+    Notice,
+    StartMachine,
+)
 from tpuops.localcloud.core.profile import PROFILES
 from tpuops.localcloud.core.wire import Reply, Request
 from tpuops.localcloud.http_skin import Skin
@@ -183,10 +192,15 @@ class Server:
         if isinstance(event, StartMachine):
             return self._machines.start(event.machine)
         if isinstance(event, Control):
-            return self._machines.order(event.id, event.order)
+            return self._order(event)
         if isinstance(event, DeleteMachine):
             return self._machines.delete(event.id)
         return self._machines.stop(event.id)
+
+    async def _order(self, event: Control) -> None:
+        answer = await self._machines.order(event.id, event.order)
+        if event.fault and answer is not None:
+            self._noticed(Answered(event.id, event.fault, answer))
 
 
 def lock(state: Path) -> int:

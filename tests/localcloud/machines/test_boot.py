@@ -143,4 +143,4 @@ def test_changed_metadata_changes_who_may_log_in(site, fresh) -> None:
 
 def test_booted_says_what_the_machine_is_like(site, machine) -> None:
     booted = next(n for n in site.notices if isinstance(n, Booted) and n.id == machine.id)
-    assert set(booted.agent) == {"landlock", "python", "boot_s"}
+    assert set(booted.agent) == {"landlock", "gate", "python", "boot_s"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from tpuops.localcloud.core import machines, script, strikes
 from tpuops.localcloud.core.draw import Draw, project_number
-from tpuops.localcloud.core.events import Booted, Crashed, Event, LogLine, Notice
+from tpuops.localcloud.core.events import Answered, Booted, Crashed, Event, LogLine, Notice
 from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.profile import INSTANT, Profile
 from tpuops.localcloud.core.project import settings
@@ -93,6 +93,8 @@ class Core:
                 strikes.tell_watchers(scene, only=notice.id)
         elif isinstance(notice, LogLine):
             _reached(scene, notice)
+        elif isinstance(notice, Answered):
+            strikes.answered(scene, notice)
         else:
             _crashed(scene, notice)
         self._pass_time(scene, now)
@@ -223,11 +225,11 @@ def _remember(world: World, project: str) -> None:
 
 def _strike(scene: Scene, key: str, fault: Document, name: str) -> None:
     """Have a machine fault hit its target; without one it stays unfired and waits."""
-    machine = strikes.target(scene, str(fault["on"].get("machine", "*")), name)
+    machine = strikes.target(scene, fault, name)
     if machine is None:
         return
     script.fire(scene.world, key, scene.now)
-    strikes.strike(scene, machine, fault["do"])
+    strikes.strike(scene, machine, fault["do"], key)
 
 
 def _reached(scene: Scene, notice: LogLine) -> None:
@@ -237,8 +239,9 @@ def _reached(scene: Scene, notice: LogLine) -> None:
         return
     if notice.step < int(armed[1]["on"]["step"]):
         return
-    script.fire(scene.world, f"{armed[0]:06d}", scene.now)
-    strikes.strike(scene, machine, armed[1]["do"])
+    key = f"{armed[0]:06d}"
+    script.fire(scene.world, key, scene.now)
+    strikes.strike(scene, machine, armed[1]["do"], key)
     strikes.tell_watchers(scene)
 
 

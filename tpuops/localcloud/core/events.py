@@ -77,10 +77,15 @@ class Control:
     - `{"order": "device_fault", "message": "..."}`: every program that loaded a device framework dies with that text on
       its standard error, now and at each start, until the machine is stopped and started.
     - `{"order": "ssh_drop", "for_s": 1.0}`: abort all SSH connections; refuse new ones for that long.
+    - `hang`, `device_held`, `ssh_delay`, `key_delay`, `disk_full`, `slow_disk`, `slow_network`: the other deeds of
+      script.py, with their fields; a process is named by `match`.
+
+    Where `fault` is set, the answer comes back as `Answered`.
     """
 
     id: str
     order: Mapping[str, Any]
+    fault: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +114,14 @@ class LogLine:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a machine answered to the order of the fault with that key."""
+
+    id: str
+    fault: str
+    answer: Mapping[str, Any]
+
+
 Event = StartMachine | StopMachine | DeleteMachine | Control
-Notice = Booted | Crashed | LogLine
+Notice = Booted | Crashed | LogLine | Answered

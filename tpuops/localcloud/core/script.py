@@ -11,10 +11,16 @@ and for what strikes machines `machine`: a pattern on the machine's id or its no
     queue_s: 60 (a queued resource waits that long for resources; with fail_operation it fails in the end)
     unreachable: [us-central1-a] (zones that a list over all zones leaves out, and names)
     lose_reply: true (carried out, not answered)      drop_request: true (neither)
-    kill: train.py      device_fault: {message}      ssh_drop: {for_s}      ssh_delay: {delay_s}
+    kill: train.py      hang: train.py (it makes no step and does not end)
+    device_fault: {message}      device_held: train.py (it dies and leaves a child that keeps the accelerator)
+    ssh_drop: {for_s}      ssh_delay: {delay_s}      key_delay: {for_s} (no login key is in force for that long)
+    disk_full: {for_s}, or true      slow_disk: {delay_s}      slow_network: {delay_s, bytes_per_s}
+        (these three with for_s, or until the machine is stopped and started)
     preempt: true, or {notice_s: 5}: the machine's metadata says so first
     maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good)
     access: {enforce: true, ...} (identity/access.py; with `method`, that call is already under the new rules)
+
+A machine that could not do as ordered (no such process, say) leaves its fault unfired, with the reason as `missed`.
 
 This module says which fault is due. What one does is carried out in core.py (calls) and strikes.py (machines). The
 state lives in the world, so that a restart fires nothing twice.
@@ -33,7 +39,21 @@ KIND = "fault"
 TRIGGERS = frozenset({"method", "step", "after_s"})
 CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
 CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s", "queue_s", "unreachable"})
-MACHINE_DEEDS = frozenset({"kill", "device_fault", "ssh_drop", "ssh_delay", "preempt", "maintenance", "unhealthy"})
+TAKING_DEEDS = frozenset({"preempt", "maintenance", "unhealthy"})
+ORDERS: Mapping[str, tuple[str, ...]] = {
+    "kill": (),
+    "hang": (),
+    "device_fault": ("message",),
+    "device_held": (),
+    "ssh_drop": ("for_s",),
+    "ssh_delay": ("delay_s",),
+    "key_delay": ("for_s",),
+    "disk_full": (),
+    "slow_disk": ("delay_s",),
+    "slow_network": ("delay_s",),
+}
+"""What a running machine is ordered to do, with the fields each deed must have."""
+MACHINE_DEEDS = TAKING_DEEDS | ORDERS.keys()
 CLOUD_DEEDS = frozenset({"access"})
 DEFAULT_PROGRESS = {"file": "**/train.log", "pattern": r"step=(\d+)"}
 
@@ -66,16 +86,17 @@ def load_once(world: World, script: Any, now: float) -> None:
 
 
 def shown(world: World) -> list[Document]:
-    """Every fault with the time it fired, or None."""
-    return [{"on": fault["on"], "do": fault["do"], "fired_at": fault["fired_at"]} for _, fault in world.items(KIND)]
+    """Every fault with the time it fired, or None, and perhaps what kept it from doing anything."""
+    told = ("on", "do", "fired_at", "missed")
+    return [{name: fault[name] for name in told if name in fault} for _, fault in world.items(KIND)]
 
 
 def at_call(world: World, method: str, resource: str) -> tuple[str, Document] | None:
-    """Count a call and give the first unfired fault that waits for it."""
+    """Count a call and give the first fault that waits for it."""
     chosen = None
     for key, fault in world.items(KIND):
         on = fault["on"]
-        if fault["fired_at"] is not None or not fnmatchcase(method, str(on.get("method", ""))):
+        if not waits(fault) or not fnmatchcase(method, str(on.get("method", ""))):
             continue
         if not fnmatchcase(resource, str(on.get("resource", "*"))):
             continue
@@ -89,7 +110,7 @@ def at_call(world: World, method: str, resource: str) -> tuple[str, Document] | 
 def armed_step(world: World) -> tuple[int, Document] | None:
     """The step fault that is next in order, with its index: later ones wait for it."""
     for key, fault in world.items(KIND):
-        if fault["fired_at"] is None and "step" in fault["on"]:
+        if waits(fault) and "step" in fault["on"]:
             return int(key), fault
     return None
 
@@ -112,6 +133,18 @@ def fire(world: World, key: str, now: float) -> None:
     world.put(KIND, key, {**fault, "fired_at": now})
 
 
+def miss(world: World, key: str, reason: str) -> None:
+    """Take the firing back: nothing happened, and it will not be tried again."""
+    fault = world.get(KIND, key)
+    if fault is not None:
+        world.put(KIND, key, {**fault, "fired_at": None, "missed": reason})
+
+
+def waits(fault: Document) -> bool:
+    """Whether a fault has neither fired nor missed."""
+    return fault["fired_at"] is None and "missed" not in fault
+
+
 def watch_order(world: World) -> Document | None:
     """What machines must look out for, or None where no step fault is pending."""
     armed = armed_step(world)
@@ -128,7 +161,7 @@ def matches(machine: Mapping[str, Any], pattern: str) -> bool:
 
 
 def _due(fault: Document) -> float | None:
-    if fault["fired_at"] is not None or "after_s" not in fault["on"]:
+    if not waits(fault) or "after_s" not in fault["on"]:
         return None
     return float(fault["loaded_at"]) + float(fault["on"]["after_s"])
 
@@ -163,4 +196,18 @@ def _problem(fault: Any) -> str:
         return f"`{next(iter(deed))}` strikes no machine: `on` needs `method` or `after_s`"
     if set(deed) <= CALL_DEEDS and "method" not in on:
         return f"`{next(iter(deed))}` happens to a call: `on` needs `method`"
-    return ""
+    return _lacking(*next(iter(deed.items())))
+
+
+def _lacking(kind: str, value: Any) -> str:
+    """What an order's fields lack; kinds that are no orders judge their values when they strike."""
+    fields = ORDERS.get(kind, ())
+    if kind in {"kill", "hang", "device_held"} and not (isinstance(value, str) and value):
+        return f"`{kind}` names the process: a part of its command line"
+    given = value if isinstance(value, Mapping) else {}
+    lacking = [name for name in fields if name not in given]
+    if lacking:
+        return f"`{kind}` needs {', '.join(lacking)}"
+    numbers = [name for name in given if name.endswith("_s") and kind in ORDERS]
+    wrong = [name for name in numbers if not isinstance(given[name], int | float) or given[name] < 0]
+    return f"`{kind}`: {', '.join(wrong)} must be a number of seconds" if wrong else ""

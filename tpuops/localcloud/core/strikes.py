@@ -7,25 +7,37 @@ from typing import Any
 
 from tpuops.localcloud.core import machines, script
 from tpuops.localcloud.core.compute import transitions as instances
-from tpuops.localcloud.core.events import Control
+from tpuops.localcloud.core.events import Answered, Control
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.tpu import maintenance
 from tpuops.localcloud.core.tpu import transitions as nodes
 from tpuops.localcloud.core.world import Document
 
+NEEDS_ONE = ("killed", "hung", "held")
+"""What an order's answer names where it found the process it was about."""
 
-def strike(scene: Scene, machine: Document, deed: dict[str, Any]) -> None:
-    """Do one of `script.MACHINE_DEEDS` to a machine."""
+
+def strike(scene: Scene, machine: Document, deed: dict[str, Any], fault: str = "") -> None:
+    """Do one of `script.MACHINE_DEEDS` to a machine; `fault` is the key of the fault that says so."""
     kind, value = next(iter(deed.items()))
     if kind in _TAKING:
         _TAKING[kind](scene, machine, value if isinstance(value, dict) else {})
         return
     order: dict[str, Any] = {"order": kind}
-    if kind == "kill":
-        order["match"] = str(value)
+    if isinstance(value, str):
+        order["match"] = value
     elif isinstance(value, dict):
         order.update(value)
-    scene.events.append(Control(machine["id"], order))
+    scene.events.append(Control(machine["id"], order, fault))
+
+
+def answered(scene: Scene, notice: Answered) -> None:
+    """A machine says what it did: where that is nothing, the fault has not fired."""
+    failed = notice.answer.get("error") or notice.answer.get("ignored") or ""
+    if not failed and any(notice.answer.get(name, "") is None for name in NEEDS_ONE):
+        failed = "no such process"
+    if failed:
+        script.miss(scene.world, notice.fault, str(failed))
 
 
 def preempt(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
@@ -94,9 +106,15 @@ def preempt_node(scene: Scene, project: str, zone: str, name: str) -> None:
     nodes.preempt(scene, f"projects/{project}/locations/{zone}/nodes/{name}")
 
 
-def target(scene: Scene, pattern: str, name: str = "") -> Document | None:
-    """The machine a fault means: one of the resource called `name`, else the first running TPU worker, else any VM."""
+def target(scene: Scene, fault: Mapping[str, Any], name: str = "") -> Document | None:
+    """The machine a fault means: one of the resource called `name`, else the first running TPU worker, else any VM.
+
+    What takes orders has booted.
+    """
+    pattern = str(fault["on"].get("machine", "*"))
     running = [machine for _, machine in scene.world.items("machine") if machine["running"]]
+    if not script.ORDERS.keys().isdisjoint(fault["do"]):
+        running = [machine for machine in running if machine.get("booted")]
     meant = [machine for machine in running if script.matches(machine, pattern)]
     named = [machine for machine in meant if machine["name"] == name]
     workers = [machine for machine in meant if machine["kind"] == "tpu"]

@@ -21,7 +21,9 @@ from typing import Any, BinaryIO
 
 from .accounts import Accounts, keys_of
 from .confine import confine, slim
+from .gate import Gate, build
 from .orders import Machine, Orders
+from .processes import SPARED
 from .scripts import run_script
 from .sessions import Sessions, user_environment
 from .sshd import Sshd, host_key
@@ -32,11 +34,13 @@ _LONGEST_LINE = 1 << 24  # metadata may hold 512 KB, more once quoted
 def main() -> None:
     """Run until the cloud goes."""
     landlock = confine()
+    gate = build()
+    SPARED.add(gate.keeper)
     _hear_signals()
     voice = _voice()
     if sys.version_info < (3, 12):  # the default waits for children with one thread each
         asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
-    asyncio.run(_live(voice, {"landlock": landlock, "python": platform.python_version()}))
+    asyncio.run(_live(voice, gate, {"landlock": landlock, "gate": gate.version, "python": platform.python_version()}))
 
 
 def _hear_signals() -> None:
@@ -52,7 +56,7 @@ def _voice() -> BinaryIO:
     return voice
 
 
-async def _live(voice: BinaryIO, about: dict[str, Any]) -> None:
+async def _live(voice: BinaryIO, gate: Gate, about: dict[str, Any]) -> None:
     def say(words: Mapping[str, Any]) -> None:
         voice.write(json.dumps(words).encode() + b"\n")
 
@@ -63,7 +67,7 @@ async def _live(voice: BinaryIO, about: dict[str, Any]) -> None:
     accounts, key = Accounts(), host_key()
     root = user_environment(boot["environment"], "root")
     sshd = Sshd(listener, accounts, Sessions(boot["environment"]), key)
-    machine = Machine(dict(boot["metadata"]), root, accounts, sshd, float(boot["key_delay_s"]))
+    machine = Machine(dict(boot["metadata"]), root, accounts, sshd, float(boot["key_delay_s"]), gate)
     orders = Orders(machine, say)
     accounts.replace(keys_of(machine.metadata))
     await sshd.start()

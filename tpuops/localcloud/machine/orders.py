@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .accounts import Accounts, keys_of
+from .gate import Gate
 from .processes import kill_newest
 from .progress import Progress, find
 from .scripts import run_script
 from .sshd import Sshd
+from .troubles import hang, hold
 
 _POLL_S = 0.02
 _SEARCH_S = 0.1
 _HOMES = Path("/home")
 _FAULT = Path("/run/tpu/fault")
+_PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 Answer = Mapping[str, Any]
 
@@ -33,6 +36,7 @@ class Machine:
     accounts: Accounts
     sshd: Sshd
     key_delay_s: float
+    gate: Gate
 
 
 class Orders:
@@ -43,15 +47,23 @@ class Orders:
         self._report = report
         self._progress = Progress(since=time.time())
         self._watching: asyncio.Task[None] | None = None
-        self._keys_pending: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.Task[None]] = set()
+        self._locked_until = 0.0
+        self._holders: list[asyncio.subprocess.Process] = []
         self._known: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "metadata": self._metadata,
             "watch": self._watch,
             "unwatch": self._unwatch,
             "kill": self._kill,
             "device_fault": self._device_fault,
+            "device_held": self._device_held,
+            "hang": self._hang,
             "ssh_drop": self._ssh_drop,
             "ssh_delay": self._ssh_delay,
+            "key_delay": self._key_delay,
+            "disk_full": self._disk_full,
+            "slow_disk": self._slow_disk,
+            "slow_network": self._slow_network,
             "shutdown": self._shutdown,
         }
 
@@ -69,16 +81,29 @@ class Orders:
     async def _metadata(self, order: Mapping[str, Any]) -> Answer:
         self._machine.metadata = {str(name): str(value) for name, value in order["metadata"].items()}
         keys = keys_of(self._machine.metadata)
-        pending = asyncio.create_task(self._put_in_force(keys))
-        self._keys_pending.add(pending)
-        pending.add_done_callback(self._keys_pending.discard)
-        if not self._machine.key_delay_s:
-            await pending
+        delay_s = max(self._machine.key_delay_s, self._locked_until - time.monotonic())
+        if delay_s > 0:
+            self._keep(self._put_in_force(delay_s))
+        else:
+            self._machine.accounts.replace(keys)
         return {"keys": len(keys)}
 
-    async def _put_in_force(self, keys: Any) -> None:
-        await asyncio.sleep(self._machine.key_delay_s)
-        self._machine.accounts.replace(keys)
+    async def _put_in_force(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        self._machine.accounts.replace(keys_of(self._machine.metadata))
+
+    async def _key_delay(self, order: Mapping[str, Any]) -> Answer:
+        """No login key is in force for that long, those of the metadata are afterwards; sessions go on."""
+        for_s = float(order["for_s"])
+        self._locked_until = time.monotonic() + for_s
+        self._machine.accounts.replace(())
+        self._keep(self._put_in_force(for_s))
+        return {}
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
 
     async def _watch(self, order: Mapping[str, Any]) -> Answer:
         pattern = re.compile(str(order["pattern"]).encode())
@@ -118,6 +143,49 @@ class Orders:
         fresh.write_text(str(order["message"]))
         fresh.rename(_FAULT)
         return {}
+
+    async def _device_held(self, order: Mapping[str, Any]) -> Answer:
+        answer, holder = await hold(str(order["match"]))
+        if holder is not None:
+            self._holders.append(holder)
+        return answer
+
+    async def _hang(self, order: Mapping[str, Any]) -> Answer:
+        return await hang(str(order["match"]))
+
+    async def _disk_full(self, order: Mapping[str, Any]) -> Answer:
+        """For `for_s` seconds nothing new fits on the disk; without it, until the machine is stopped and started."""
+        if _PTRACE.exists() and int(_PTRACE.read_text()):
+            return {"error": "this kernel hides paths from the gate; sysctl kernel.yama.ptrace_scope=0 shows them"}
+        return self._rule(order, "full", True)
+
+    async def _slow_disk(self, order: Mapping[str, Any]) -> Answer:
+        return self._rule(order, "disk_delay_s", float(order["delay_s"]))
+
+    async def _slow_network(self, order: Mapping[str, Any]) -> Answer:
+        """New connections, out of the machine and by SSH into it, wait; what SSH sends is held to `bytes_per_s`."""
+        answer = self._rule(order, "network_delay_s", float(order["delay_s"]))
+        self._machine.sshd.delay_s = float(order["delay_s"])
+        self._machine.sshd.pace(int(order.get("bytes_per_s", 0)))
+        if "for_s" in order:
+            self._keep(self._quicken(float(order["for_s"])))
+        return answer
+
+    async def _quicken(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        self._machine.sshd.delay_s = 0.0
+        self._machine.sshd.pace(0)
+
+    def _rule(self, order: Mapping[str, Any], name: str, value: float) -> Answer:
+        """Set one of the gate's rules, and take it back after `for_s` seconds where the order says so."""
+        self._machine.gate.rule(name, value)
+        if "for_s" in order:
+            self._keep(self._lift(float(order["for_s"]), name))
+        return {}
+
+    async def _lift(self, after_s: float, name: str) -> None:
+        await asyncio.sleep(after_s)
+        self._machine.gate.rule(name, 0)
 
     async def _ssh_drop(self, order: Mapping[str, Any]) -> Answer:
         return {"dropped": await self._machine.sshd.drop(float(order["for_s"]))}

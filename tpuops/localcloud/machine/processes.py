@@ -6,13 +6,13 @@ import os
 import signal
 from pathlib import Path
 
+SPARED: set[int] = set()
 _PROC = Path("/proc")
 
 
 def kill_newest(match: str) -> int | None:
     """SIGKILL the newest process whose command line contains `match`; its id, or None where there is none."""
-    candidates = sorted(((_started(pid), pid) for pid in _ids() if match in _command_line(pid)), reverse=True)
-    for _, pid in candidates:
+    for pid in _matching(match):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:  # it ended while we looked
@@ -21,9 +21,19 @@ def kill_newest(match: str) -> int | None:
     return None
 
 
+def newest(match: str) -> int | None:
+    """The newest process whose command line contains `match`, or None where there is none."""
+    return next(iter(_matching(match)), None)
+
+
+def _matching(match: str) -> list[int]:
+    candidates = sorted(((_started(pid), pid) for pid in _ids() if match in _command_line(pid)), reverse=True)
+    return [pid for _, pid in candidates]
+
+
 def _ids() -> list[int]:
-    """Every process but the sandbox's reaper and ourselves."""
-    ours = {1, os.getpid(), os.getppid()}
+    """Every process but the sandbox's reaper, ourselves and the gate's keeper."""
+    ours = {1, os.getpid(), os.getppid(), *SPARED}
     return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit() and int(entry.name) not in ours]
 
 

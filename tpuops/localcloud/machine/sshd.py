@@ -22,6 +22,8 @@ from .sessions import Sessions
 _HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key")
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _BACKLOG = 128
+_MAX_PACING_RATE = 47  # asm-generic/socket.h
+_UNPACED = 0xFFFFFFFF
 
 
 def host_key(file: Path = _HOST_KEY) -> asyncssh.SSHKey:
@@ -44,6 +46,7 @@ class Sshd:
         self._sessions = sessions
         self._key = key
         self.delay_s = 0.0
+        self._pace = 0
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
@@ -77,6 +80,14 @@ class Sshd:
             _reset(connection)
         return len(dropped)
 
+    def pace(self, bytes_per_s: int) -> None:
+        """Send no faster from now on, on any connection; 0: as fast as it goes."""
+        self._pace = bytes_per_s
+        for connection in self._connections:
+            transport = connection.get_extra_info("socket")
+            if transport is not None:
+                transport.setsockopt(socket.SOL_SOCKET, _MAX_PACING_RATE, bytes_per_s or _UNPACED)
+
     async def _return(self) -> None:
         remaining_s = self._back_at - asyncio.get_running_loop().time()
         if remaining_s > 0:
@@ -97,6 +108,8 @@ class Sshd:
 
     async def _serve(self, connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._pace:
+            connected.setsockopt(socket.SOL_SOCKET, _MAX_PACING_RATE, self._pace)
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
         # A client that goes away or fails to log in ends its own connection and nothing else.
@@ -141,9 +154,9 @@ class _Login(asyncssh.SSHServer):  # type: ignore[misc]
     def public_key_auth_supported(self) -> bool:
         return True
 
-    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        shown = key.export_public_key().decode().split()[:2]
-        return " ".join(shown) in self._accounts.keys(username, datetime.now(UTC))
+    async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        shown = " ".join(key.export_public_key().decode().split()[:2])
+        return await self._accounts.admits(username, shown, datetime.now(UTC))
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         return True

@@ -2,12 +2,13 @@
 
 Python imports this module at every start. It costs nothing until a program imports a device framework; then one thread
 looks for the cloud's fault file, and when it is there the process dies as a real one does when its TPU goes away: the
-framework's own words on standard error, exit code 1. It never raises into the program, and it hides no sitecustomize
-that lies behind it.
+framework's own words on standard error, exit code 1. So it does at once where another process has libtpu's lock file
+locked. Where the cloud wants this very process to hang, the thread takes the interpreter's lock and keeps it, as a call
+into libtpu that never returns. It never raises into the program, and it hides no sitecustomize that lies behind it.
 """
 
 # pathlib and importlib.util would cost every process ten times what this file does
-# ruff: noqa: PTH100, PTH110, PTH120, PTH123, PLC0415
+# ruff: noqa: PTH100, PTH107, PTH110, PTH120, PTH123, PLC0415
 from __future__ import annotations
 
 import os
@@ -16,6 +17,8 @@ from _thread import LockType, allocate_lock, start_new_thread
 from time import sleep
 
 _FAULT = os.environ.get("TPUOPS_REHEARSAL_FAULT", "/run/tpu/fault")
+_HANG = os.environ.get("TPUOPS_REHEARSAL_HANG", "/run/tpu/hang")
+_LOCK = os.environ.get("TPUOPS_REHEARSAL_LOCK", "/tmp/libtpu_lockfile")  # noqa: S108 - libtpu's own fixed path
 _NOTED = "/var/log/rehearsal-device.log"
 _FRAMEWORKS = frozenset(("jax", "jaxlib", "libtpu", "torch_xla", "tensorflow"))
 _POLL_S = 0.02
@@ -31,6 +34,8 @@ class _DeviceWatch:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Never finds: the import goes on as if we were not there."""
         if name in _FRAMEWORKS and not self.watching:
+            if os.path.exists(_LOCK):
+                _refuse_second()
             self.begin()
 
     def begin(self) -> None:
@@ -56,14 +61,45 @@ class _DeviceWatch:
                     self.watching = False
                     return
             elif os.path.exists(_FAULT):
-                _die()
+                with open(_FAULT, "rb") as fault:
+                    _die(fault.read())
+            elif os.path.exists(_HANG):
+                _hang()
             sleep(_POLL_S)
 
 
-def _die() -> None:
+def _refuse_second() -> None:
+    """End the process with libtpu's words where another one has the accelerator."""
+    import fcntl
+    import struct
+
+    try:
+        with open(_LOCK, "rb") as file:
+            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, holder = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    except OSError:
+        return
+    if kind != fcntl.F_UNLCK:
+        busy = "The TPU is already in use by process with pid %d. Not attempting to load libtpu.so in this process."
+        _die(b"ABORTED: " + (busy % holder).encode())
+
+
+def _hang() -> None:
+    """Where the order is for this process: keep the interpreter's lock for ever, with every signal left to others."""
+    import ctypes
+    import signal
+
+    with open(_HANG, "rb") as order:
+        if order.read() != b"%d" % os.getpid():
+            return
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+    pause = ctypes.PyDLL(None).pause
+    os.remove(_HANG)
+    pause()
+
+
+def _die(words: bytes) -> None:
     """End the process with the framework's words. What it had buffered is written out if that takes no waiting."""
-    with open(_FAULT, "rb") as fault:
-        words = fault.read()
     flushed = allocate_lock()
     flushed.acquire()
     start_new_thread(_flush, (flushed,))
