@@ -264,6 +264,8 @@ def _storm(draft: Draft) -> None:
         on = {"method": "storage.objects.insert", "resource": draft.rng.choice(("*/run.json", "*/lease.json"))}
     faults = [{"on": dict(on), "do": TRANSIENT[0]}] * draft.rng.choice((7, 15, 40))
     ends = draft.schedule.permitted | {GAVE_UP, BILLING}
+    if any(kind.startswith("stockout") for kind in draft.schedule.kinds):
+        ends |= {CAPACITY}  # both are waited out from one allowance
     draft.add("storm", *faults, ends=ends, wired=False)
 
 

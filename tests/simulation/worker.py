@@ -199,6 +199,7 @@ class Machine:
             self._say(record, f"step={step} loss={1 / step:.4f}")
             if step % program.every == 0 or step == program.steps:
                 await self._checkpoint(spec, step)
+        self.disk.outputs["metrics.json"] = json.dumps({"step": step}).encode()  # also where it resumed at the end
         self.end(Exit(0), f"done after {step} steps")
 
     def _say(self, record: Record, line: str) -> None:

@@ -80,6 +80,8 @@ async def remove(desired: Desired, crew: Crew, reason: str) -> Torn:
     after, unseen = await seen(desired, crew)
     why = "; ".join(problem for problem in (*problems, unseen) if problem) or "it is still listed"
     remains = unknown(desired, why) if after is None else standing(desired, after, why)
+    if remains:
+        await crew.fence()  # who lost the lease meanwhile sees what its successor made
     stood = set() if before is None else {left.name for left in standing(desired, before, reason)}
     removed = tuple(sorted(stood - {left.name for left in remains}))
     return Torn(removed, () if after is None else kept_bucket(after), remains)
