@@ -18,11 +18,11 @@ _ENDED = re.compile(r"^\[exit (\d+)\]$", re.MULTILINE)
 class Terminal:
     """One tmux server with one window, in which `words` run. Use as a context manager."""
 
-    def __init__(self, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, env: Mapping[str, str], columns: int = COLUMNS) -> None:
         self._env = {**env, "TERM": "xterm-256color"}
         self._socket = f"t{uuid.uuid4().hex[:8]}"
         command = shlex.join(["sh", "-c", _RUN, "sh", *words])
-        size = ("-x", str(COLUMNS), "-y", str(ROWS))
+        size = ("-x", str(columns), "-y", str(ROWS))
         self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), command)
 
     def __enter__(self) -> Terminal:

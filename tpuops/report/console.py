@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from tpuops.errors import TpuopsError
@@ -28,11 +28,15 @@ class Console:
     Args:
         out: where data go; stdout if None.
         err: where progress goes; stderr if None.
+        spelled: what progress reads like in this process; how our own commands are typed here depends on it.
     """
 
-    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+    def __init__(
+        self, out: TextIO | None = None, err: TextIO | None = None, spelled: Callable[[str], str] = str
+    ) -> None:
         self._out = out if out is not None else sys.stdout
         self._err = err if err is not None else sys.stderr
+        self._spelled = spelled
 
     @property
     def is_terminal(self) -> bool:
@@ -42,7 +46,7 @@ class Console:
     def say(self, line: str) -> None:
         """Progress, one line; lost without complaint where nobody listens any more."""
         try:
-            self._err.write(line + "\n")
+            self._err.write(self._spelled(line) + "\n")
             self._err.flush()
         except (BrokenPipeError, ValueError):
             self._err = _nowhere(self._err)

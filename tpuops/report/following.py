@@ -34,6 +34,16 @@ def after_run(document: Mapping[str, Any], typed: Typed) -> Steps:
     return steps
 
 
+def after_rehearsal(document: Mapping[str, Any], typed: Typed) -> Steps:
+    """The same for real, once everything it needs is there; a rehearsal that failed is looked at first."""
+    if document["exit_code"]:
+        return [(typed("rehearse", "--verbose"), "shows the training's log as well")]
+    return [
+        (typed("doctor"), "checks what the real run needs: login, project, quota"),
+        (typed("run"), "does the same for real"),
+    ]
+
+
 def after_status(document: Mapping[str, Any], typed: Typed) -> Steps:
     """By what stands and what runs."""
     run, states = document["run"], {row["role"]: row["state"] for row in document["resources"]}

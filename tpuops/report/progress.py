@@ -77,6 +77,8 @@ def line(event: Event, *, whole: bool = False) -> str | None:
     facts = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in event.facts.items()
     }
+    if event.kind.startswith(("node.", "vm.")) and "reason" in facts:
+        facts["reason"] = facts["reason"].partition(": ")[0]  # the whole of it was said when the attempt ended
     return words.format(**facts)
 
 

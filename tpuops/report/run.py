@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 110
+"""Columns of a table where nobody's terminal is narrower."""
 
 
 def ending(document: Mapping[str, Any]) -> str:
@@ -69,8 +72,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     for row in rows:
         drawn.add_row(*row)
     out = io.StringIO()
-    Console(file=out, width=WIDTH, color_system=None).print(drawn)
+    Console(file=out, width=_width(), color_system=None).print(drawn)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _width() -> int:
+    """What fits: a terminal breaks lines anywhere, a table between words."""
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns) if sys.stdout.isatty() else WIDTH
 
 
 def left(word: str, things: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -95,11 +95,12 @@ async def rehearse(asked: Invocation, faults: str = "") -> Answer:
     from pathlib import Path
 
     from tpuops.rehearse import rehearse as story
+    from tpuops.report import following
     from tpuops.report.run import ending
     from tpuops.tasks.opening import rehearsal
 
     document = await story(rehearsal(asked, Path(faults) if faults else None))
-    steps = [(asked.typed("run"), "does the same for real")] if document["exit_code"] == 0 else []
+    steps = following.after_rehearsal(document, asked.typed)
     return Answer(document, ending(document), steps, exit_code=document["exit_code"])
 
 

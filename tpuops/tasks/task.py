@@ -25,6 +25,7 @@ import invoke.tasks
 from tpuops.errors import EnvironmentFileError, TpuopsError
 from tpuops.report.console import Console
 from tpuops.tasks.ending import Answer, conclude
+from tpuops.tasks.spelling import spelled
 
 __all__ = ["Answer", "Invocation", "UsageError", "task"]
 
@@ -120,7 +121,7 @@ def task(
         def run(_context: invoke.context.Context, **flags: Any) -> None:
             # Invoke stops Python from keeping compiled modules, for the sake of `tasks.py`; ours are a package's.
             sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
-            console = Console()
+            console = Console(spelled=spelled(sys.argv[0], _tasks))
             asked: dict[str, Any] = {flag: flags.pop(flag) for flag in standard}
 
             def begin() -> Any:
@@ -139,6 +140,13 @@ def task(
         )
 
     return wrap
+
+
+def _tasks() -> Iterable[str]:
+    """Every task's name."""
+    from tpuops.tasks.namespace import namespace  # it imports us
+
+    return namespace().task_names
 
 
 def _signature(body: Callable[..., Any], standard: Iterable[Standard], given: type[Any] | None) -> inspect.Signature:
