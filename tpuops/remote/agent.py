@@ -64,7 +64,7 @@ class SshAgent:
                 raise ValueError("another tree was taken")
 
     async def preflight(self, question: Question) -> Readiness:
-        """Whether a run can start there; changes nothing but one small object in the bucket, which it removes."""
+        """Whether a run can start there; changes nothing but what it removes at once."""
         return await self._ask(readiness.read, "preflight", data=json.dumps(asdict(question)).encode())
 
     async def prepare(self, spec: RunSpec) -> Mapping[str, str]:

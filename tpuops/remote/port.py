@@ -98,7 +98,7 @@ class Agent(Protocol):
         """Make the machine's source tree equal to `source`; atomic; nothing is sent where the digest is there."""
 
     async def preflight(self, question: Question) -> Readiness:
-        """Whether a run can start there; changes nothing but one small object in the bucket, which it removes."""
+        """Whether a run can start there; changes nothing but what it removes at once."""
 
     async def prepare(self, spec: RunSpec) -> Mapping[str, str]:
         """Set up as `start` does and start nothing; the versions that the program will find, by package."""

@@ -53,13 +53,16 @@ class LockFile:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A disk by a folder on it: bytes free and in all, free file nodes (-1: it has no such count)."""
+    """A disk by a folder on it: bytes free and in all, free file nodes (-1: it has no such count).
+
+    `problem`: why nothing could be written there.
+    """
 
     folder: str
     free: int
     size: int
     nodes_free: int
-    writable: bool
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def _holder(row: Mapping[str, Any]) -> Holder:
 
 
 def _space(row: Mapping[str, Any]) -> Space:
-    return Space(str(row["folder"]), int(row["free"]), int(row["size"]), int(row["nodes_free"]), bool(row["writable"]))
+    return Space(str(row["folder"]), int(row["free"]), int(row["size"]), int(row["nodes_free"]), str(row["problem"]))
 
 
 def _stored(row: Mapping[str, Any]) -> Stored:

@@ -180,8 +180,9 @@ def _disks(worker: int, answer: Readiness, _about: Slice) -> Iterator[Row]:
 
 def _disk(worker: int, disk: Space) -> Iterator[Row]:
     clear = f"make room in {disk.folder}: `du -xh --max-depth=2 {disk.folder} | sort -h | tail` shows what is large"
-    if not disk.writable:
-        yield Row(worker, "disk", State.BAD, f"{disk.folder} cannot be written to", "mend its owner", "disk_full")
+    if disk.problem:
+        what = f"{disk.folder} cannot be written to: {disk.problem}"
+        yield Row(worker, "disk", State.BAD, what, clear, "disk_full")
     elif 0 <= disk.nodes_free < LEAST_NODES:
         what = f"{disk.folder} has {disk.nodes_free} file nodes left"
         yield Row(worker, "disk", State.BAD, what, "remove many small files there", "disk_full")

@@ -1,7 +1,7 @@
 """Whether a run can start here: looks at the machine, its disk, its clock, its bucket and its way to worker 0.
 
-One question, one answer, and nothing is judged: whoever asked has all workers' answers. Changes nothing on the
-machine; in the bucket it writes one small object, reads it and removes it again. The network is asked meanwhile.
+One question, one answer, and nothing is judged: whoever asked has all workers' answers. What it writes, on the disks
+and in the bucket, is small and removed at once. The network is asked while the rest is looked at.
 """
 
 import concurrent.futures
@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import time
 
 import bucket
@@ -67,8 +68,20 @@ def _disk(folder):
         "free": found.f_bavail * found.f_frsize,
         "size": found.f_blocks * found.f_frsize,
         "nodes_free": found.f_favail if found.f_files else -1,
-        "writable": os.access(path, os.W_OK),
+        "problem": _unwritable(path),
     }
+
+
+def _unwritable(path):
+    """Why nothing can be written there, empty where it can: a quota or a read-only disk shows in no count."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".tpuops-", dir=path) as file:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _bucket(name, path):
