@@ -110,7 +110,8 @@ def module_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClou
 def clinic(module_cloud: LocalCloud, tmp_path: Path, home: Path) -> Clinic:
     """An empty cloud that lets everybody do everything, and a user with an empty home."""
     module_cloud.ask("POST", "/_cloud/reset")
-    env = {**os.environ, "TPUOPS_STATE": str(module_cloud.state.parent), "TPUOPS_OWNER": "ada"}
+    own = {"TPUOPS_STATE": str(module_cloud.state.parent), "TPUOPS_OWNER": "ada", "PATH": "/usr/bin:/bin"}
+    env = {**os.environ, **own}  # without gcloud, which takes a second; a test that is about it adds it
     made = Clinic(tmp_path, home, module_cloud, env)
     made.write()
     return made

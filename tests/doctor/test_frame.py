@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tpuops.cloud.endpoints import at
 from tpuops.doctor.examine import examine
 from tpuops.doctor.finding import Check, Finding, Fix, State, broken, ok
 from tpuops.doctor.patient import Admission, Patient

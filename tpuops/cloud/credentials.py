@@ -97,6 +97,12 @@ def _issued(document: Mapping[str, Any]) -> Credentials:
 _REFUSALS: tuple[tuple[str, str, str, str], ...] = (
     # What google-auth says, the class, the same in plain words, what to do.
     (
+        r"Anonymous credentials cannot be refreshed",
+        "credentials-none",
+        "a login is asked for, and there is none",
+        "`tpuops doctor` says which are looked for",
+    ),
+    (
         r"invalid_rapt|eauthentication",
         "credentials-reauth",
         "Google wants this login to be confirmed again",

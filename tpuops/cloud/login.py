@@ -39,7 +39,7 @@ _ADDRESSES = ("token_uri", "token_url", "token_info_url", "service_account_imper
 class Login:
     """A login and where it comes from. `document` holds its secrets: it is never shown.
 
-    `kind` is the file's type, or `machine`. `passed_over` says why a login that is there is not used.
+    `kind` is the file's type, or `machine`. `passed_over` says why a login file that is named or there is not used.
     """
 
     source: Source
@@ -50,7 +50,7 @@ class Login:
     project: str = ""
     quota_project: str = ""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    passed_over: str = ""
+    passed_over: AccessError | None = None
 
 
 def in_force(endpoints: Endpoints) -> Login:
@@ -83,7 +83,7 @@ def _local(endpoints: Endpoints) -> Login:
     try:
         found = _of_file()
     except AccessError as error:
-        return Login("nobody", "no login is sent to the embedded cloud", passed_over=error.message)
+        return Login("nobody", "no login is sent to the embedded cloud", passed_over=error)
     base = endpoints.tpu
     if found is None:
         if f"http://{machine_server()}".startswith(f"{base}/"):
@@ -93,7 +93,11 @@ def _local(endpoints: Endpoints) -> Login:
     # A person's login names no address as Google's tools write it: only one that does can be the embedded cloud's.
     if addresses and _is_whole(found.document) and all(address.startswith(f"{base}/") for address in addresses):
         return found
-    other = f"{found.path} was not issued by this embedded cloud, and is not shown to it"
+    other = AccessError(
+        f"the login in {found.path} was not issued by this embedded cloud, and is not shown to it",
+        hint=f"`python -m tpuops.localcloud key` makes a key of this cloud's; point {VARIABLE} to its file",
+        kind="credentials-foreign",
+    )
     return Login("nobody", "no login is sent to the embedded cloud", path=found.path, passed_over=other)
 
 

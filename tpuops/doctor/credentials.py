@@ -48,7 +48,7 @@ async def credentials(patient: Patient) -> Finding:
         return _with_login(patient, of_error(error))
     login = who.login
     if who.is_anonymous:
-        return ok("the embedded cloud asks for no login", [login.passed_over] if login.passed_over else [])
+        return ok("the embedded cloud asks for no login", [login.passed_over.message] if login.passed_over else [])
     lines = [login.why, *([f"file: {login.path}"] if login.path else [])]
     lines += [f"the login's own project: {login.project}"] if login.project else []
     if who.expires_in_s is not None:
@@ -71,10 +71,10 @@ async def _explained(patient: Patient, error: AccessError) -> AccessError:
     """With the reason why a login that is there was not sent, and the way in that this cloud has."""
     if not patient.place.local or error.kind != "credentials-none":
         return error
-    login = (await identity(patient)).login
+    passed_over = (await identity(patient)).login.passed_over
     hint = f"`python -m tpuops.localcloud key` makes a key of the embedded cloud's; point {VARIABLE} to its file"
-    seen = [*error.evidence, *([login.passed_over] if login.passed_over else [])]
-    return AccessError("there is no login that the embedded cloud issued", evidence=seen, hint=hint, kind=error.kind)
+    words = "there is no login that the embedded cloud issued"
+    return passed_over or AccessError(words, evidence=error.evidence, hint=hint, kind=error.kind)
 
 
 def _with_login(patient: Patient, finding: Finding) -> Finding:
