@@ -12,10 +12,13 @@ from datetime import UTC, datetime, timedelta
 from tpuops import switch
 from tpuops.environment.model import Environment
 from tpuops.facts import catalogue, names
+from tpuops.facts.entries import KEYS, OS_LOGIN, Entry, public_of
 from tpuops.resources import METADATA_BUCKET, BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
 
 VM_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 TERMINATION_MARGIN = timedelta(hours=1)
+KEY_MARGIN = timedelta(days=1)
+"""How much longer than the longest run our key opens the machines: time to look at what is left."""
 
 
 def desired(environment: Environment, *, owner: str, public_key: str, now: datetime) -> Desired:
@@ -31,7 +34,7 @@ def desired(environment: Environment, *, owner: str, public_key: str, now: datet
     bucket = _bucket(environment, owned)
     wanted = Desired(
         owned=owned,
-        node=_node(environment, owned, public_key, bucket.name),
+        node=_node(environment, owned, _metadata(environment, public_key, now), bucket.name),
         vm=_vm(environment, owned, public_key, now),
         bucket=bucket,
         spare_vm=_vm_at(environment, owned) if environment.vm is None else None,
@@ -50,7 +53,7 @@ def _watched(wanted: Desired, environment: Environment, now: datetime) -> Desire
     return replace(wanted, node=node, vm=vm)
 
 
-def _node(environment: Environment, owned: Owned, public_key: str, bucket: str) -> NodeSpec:
+def _node(environment: Environment, owned: Owned, metadata: dict[str, str], bucket: str) -> NodeSpec:
     return NodeSpec(
         name=names.node_name(owned.environment, owned.owner),
         place=Place(environment.project, environment.zone),
@@ -58,7 +61,7 @@ def _node(environment: Environment, owned: Owned, public_key: str, bucket: str) 
         runtime=environment.tpu.runtime,
         spot=environment.tpu.spot,
         labels={**environment.tpu.labels, **owned.labels},
-        metadata={**_metadata(environment.ssh.user, public_key), METADATA_BUCKET: bucket},
+        metadata={**metadata, METADATA_BUCKET: bucket},
         link=_link(environment),
         service_account=environment.tpu.service_account or "",
         disks=tuple(Disk(disk.name, disk.mode == "read-only") for disk in environment.tpu.disks),
@@ -77,7 +80,7 @@ def _vm(environment: Environment, owned: Owned, public_key: str, now: datetime) 
         image=VM_IMAGE,
         disk_gb=environment.vm.disk_gb,
         labels={**environment.vm.labels, **owned.labels},
-        metadata=_metadata(environment.ssh.user, public_key),
+        metadata=_metadata(environment, public_key, now),
         link=_link(environment),
         service_account=environment.vm.service_account or "",
         terminate_at=_end(now + environment.limits.runtime + TERMINATION_MARGIN),
@@ -105,14 +108,18 @@ def _bucket(environment: Environment, owned: Owned) -> BucketSpec:
     )
 
 
-def _metadata(user: str, public_key: str) -> dict[str, str]:
-    """Keys for one user, none from the project, and host keys published where we can check them."""
-    kind, key, *_ = public_key.split()
-    return {
-        "ssh-keys": f"{user}:{kind} {key} {user}",
-        "enable-guest-attributes": "TRUE",
-        "block-project-ssh-keys": "TRUE",
-    }
+def _metadata(environment: Environment, public_key: str, now: datetime) -> dict[str, str]:
+    """Who may log in, none of it from the project, and host keys published where we can check them."""
+    common = {"enable-guest-attributes": "TRUE", "block-project-ssh-keys": "TRUE"}
+    if environment.ssh.login == "os-login":
+        return {OS_LOGIN: "TRUE", **common}
+    ours = Entry(environment.ssh.user, public_of(public_key), key_end(environment, now))
+    return {KEYS: ours.line, **common}
+
+
+def key_end(environment: Environment, now: datetime) -> datetime:
+    """Until when a key must open machines that a run begins on now."""
+    return _end(now + environment.limits.runtime + KEY_MARGIN)
 
 
 def _end(at: datetime) -> datetime:

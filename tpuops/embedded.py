@@ -39,11 +39,16 @@ OWN_FILES = frozenset({"endpoint.json", "cloud.sqlite", "cloud.lock", "cloud.log
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A running embedded cloud: `url` with its path key and no slash at the end, the SSH port of all its machines."""
+    """A running embedded cloud: `url` with its path key and no slash at the end, the SSH port of all its machines.
+
+    `tunnel` is where Identity-Aware Proxy's tunnels begin, `certificate` the file that proves it.
+    """
 
     url: str
     ssh_port: int
     pid: int
+    tunnel: str = ""
+    certificate: str = ""
 
 
 def folder() -> Path:
@@ -60,7 +65,13 @@ def status(state: Path) -> Stage | None:
     """The cloud that lives on `state`, or None."""
     try:
         endpoint = json.loads((state / "endpoint.json").read_bytes())
-        stage = Stage(url=endpoint["url"].rstrip("/"), ssh_port=int(endpoint["ssh_port"]), pid=int(endpoint["pid"]))
+        stage = Stage(
+            url=endpoint["url"].rstrip("/"),
+            ssh_port=int(endpoint["ssh_port"]),
+            pid=int(endpoint["pid"]),
+            tunnel=endpoint.get("tunnel", ""),
+            certificate=endpoint.get("certificate", ""),
+        )
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         return None
     return stage if _is_cloud(stage.pid, state) else None

@@ -137,7 +137,7 @@ def test_ssh_passes_the_exit_code_and_trusts_only_the_key_the_api_tells(training
     assert found.stdout.startswith("on t1v-n-")
     folder = training.state.parent / "local-tests" / "tiny" / "ssh"
     config, known = folder / "tpuops-tiny-ada-0.config", folder / "tpuops-tiny-ada-0.known_hosts"
-    assert set(folder.iterdir()) == {config, known}
+    assert set(folder.iterdir()) == {config, known, folder / "tpuops-tiny-ada-0.host_keys"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     name, kind, _ = known.read_text().split()
     known.write_text(f"{name} {kind} {'A' * 68}\n")

@@ -12,7 +12,8 @@ from tpuops.errors import AccessError
 from tpuops.remote import openssh
 from tpuops.remote.port import Host
 
-HOST = Host("tpuops-tiny-ada-0", "127.0.0.9", "tpuops", ("ssh-ed25519 AAAAC3Nz",), 2222)
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGZlN8Yz4P1bnyqf3DVdGHBP0dwKhcPGcXFdhpEyGYvk"
+HOST = Host("tpuops-tiny-ada-0", "127.0.0.9", "tpuops", (KEY,), 2222)
 
 
 def understood(config: Path) -> dict[str, str]:

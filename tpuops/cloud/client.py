@@ -17,7 +17,8 @@ from tpuops.cloud.compute import ComputeService
 from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.operations import GONE, Waiting
-from tpuops.cloud.port import ObjectStore, Operation, Vault
+from tpuops.cloud.oslogin import OsLogin
+from tpuops.cloud.port import Logins, ObjectStore, Operation, Vault
 from tpuops.cloud.rest import Rest
 from tpuops.cloud.retry import repeatedly
 from tpuops.cloud.secrets import SecretManager
@@ -49,6 +50,10 @@ class GoogleCloud:
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
         return BucketStore(self._storage, bucket, self._caller)
+
+    def logins(self) -> Logins:
+        """Our profile in OS Login."""
+        return OsLogin(self._rest, self._caller)
 
     def around(self) -> Surroundings:
         """The calls about the project rather than its machines."""
@@ -121,6 +126,17 @@ class GoogleCloud:
         )
         return found or ()
 
+    async def instance_of(self, place: Place, node: str, worker: int) -> str:
+        """The name that a worker has as an instance; empty until it has published it."""
+        at = tpu.path(place, node)
+        ask = lambda: self._tpu.instance_of(place, node, worker)  # noqa: E731 - as the others, but too long a line
+        return await self._read("tpu.nodes.getGuestAttributes", at, ask) or ""
+
+    async def project_metadata(self, project: str) -> Mapping[str, str]:
+        """What the project's own metadata says to all its machines."""
+        found = await self._read("compute.projects.get", project, lambda: self._compute.project_metadata(project))
+        return found or {}
+
     async def create_node(self, spec: NodeSpec) -> Operation:
         """Admit a slice. Raises `QuotaExceeded`, `NoCapacity`, `Conflict` where the name was taken before."""
         at = tpu.path(spec.place, spec.name)
@@ -176,6 +192,18 @@ class GoogleCloud:
 
         return await self._once(
             "tpu.nodes.patch", change, lambda: self._tpu.set_metadata(place, name, metadata), is_set
+        )
+
+    async def set_vm_metadata(self, vm: Vm, metadata: Mapping[str, str]) -> Operation:
+        """Replace the whole metadata map of an instance. Raises `Conflict` where it changed since it was read."""
+        change = Operation("compute", "", "update", compute.path(vm.place, vm.name), vm.place)
+
+        async def is_set() -> bool:
+            found = await self.vm(vm.place, vm.name)
+            return found is not None and dict(found.metadata) == dict(metadata)
+
+        return await self._once(
+            "compute.instances.setMetadata", change, lambda: self._compute.set_metadata(vm, metadata), is_set
         )
 
     async def create_vm(self, spec: VmSpec) -> Operation:

@@ -89,13 +89,25 @@ class ComputeService:
         items = self._instances().get_guest_attributes(request=request, **_ONCE).query_value.items
         return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
 
+    def set_metadata(self, vm: Vm, metadata: Mapping[str, str]) -> str:
+        """instances.setMetadata over the fingerprint that was read; the operation's name."""
+        items = [{"key": key, "value": value} for key, value in metadata.items()]
+        wanted = self._library().Metadata({"fingerprint": vm.fingerprint, "items": items})
+        request = _at(vm.place, instance=vm.name, metadata_resource=wanted)
+        return str(self._instances().set_metadata_unary(request=request, **_ONCE).name)
+
+    def project_metadata(self, project: str) -> Mapping[str, str]:
+        """projects.get; its commonInstanceMetadata."""
+        found = self._projects().get(request={"project": project}, **_ONCE).common_instance_metadata
+        return {item.key: item.value for item in found.items}
+
     def project_number(self, project: str) -> str:
         """projects.get; its `id` is the project's number."""
         return str(self._projects().get(request={"project": project}, **_ONCE).id)
 
 
 def _library() -> SimpleNamespace:
-    """The four clients and two messages that are used, out of more than a hundred."""
+    """The four clients and three messages that are used, out of more than a hundred."""
     parts = (
         "services.instances.client",
         "services.zone_operations.client",
@@ -110,6 +122,7 @@ def _library() -> SimpleNamespace:
         ProjectsClient=projects.ProjectsClient,
         MachineTypesClient=machine_types.MachineTypesClient,
         Instance=messages.Instance,
+        Metadata=messages.Metadata,
         Operation=messages.Operation,
     )
 
@@ -165,6 +178,8 @@ def vm(place: Place, found: Any) -> Vm:
         created=datetime.fromisoformat(created).astimezone(UTC) if created else None,
         link=_link(interface) if interface else None,
         service_account=found.service_accounts[0].email if found.service_accounts else "",
+        metadata={item.key: item.value for item in found.metadata.items},
+        fingerprint=found.metadata.fingerprint,
     )
 
 

@@ -28,6 +28,7 @@ _WANTED: Mapping[str, frozenset[str]] = {
     "create": frozenset({"READY", "RUNNING"}),
     "start": frozenset({"READY", "RUNNING"}),
     "stop": frozenset({"STOPPED"}),
+    "update": frozenset({"READY", "RUNNING"}),
     "delete": frozenset({GONE}),
 }
 _HOPELESS: Mapping[str, frozenset[str]] = {

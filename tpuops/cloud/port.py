@@ -94,6 +94,12 @@ class CloudReader(Protocol):
     async def vm_host_keys(self, place: Place, name: str) -> tuple[str, ...]:
         """The same of a VM."""
 
+    async def instance_of(self, place: Place, node: str, worker: int) -> str:
+        """The name that a worker has as an instance, from guest attributes; empty until it has published it."""
+
+    async def project_metadata(self, project: str) -> Mapping[str, str]:
+        """What the project's own metadata says to all its machines."""
+
 
 class Cloud(CloudReader, Protocol):
     """Looking and changing."""
@@ -113,6 +119,9 @@ class Cloud(CloudReader, Protocol):
     async def set_node_metadata(self, place: Place, name: str, metadata: Mapping[str, str]) -> Operation:
         """Replace the whole metadata map: there is no fingerprint, so read just before."""
 
+    async def set_vm_metadata(self, vm: Vm, metadata: Mapping[str, str]) -> Operation:
+        """Replace the whole metadata map. Raises `Conflict` where it is not as `vm` was read any more."""
+
     async def create_vm(self, spec: VmSpec) -> Operation:
         """Admit an instance. Raises as `create_node`."""
 
@@ -126,15 +135,6 @@ class Cloud(CloudReader, Protocol):
         """Return when the operation succeeded. Raises what it failed with, or `Transient` at the time-out."""
 
 
-class Vault(Protocol):
-    """Values that are handed out one by one."""
-
-    async def secret(self, version: str) -> bytes:
-        """The bytes of `projects/P/secrets/S/versions/V`. Raises `NotFound`, and `Refused` for a disabled version."""
-
-
-class ObjectStore(Protocol):
-    """Objects of one bucket."""
 class Logins(Protocol):
     """The caller's own profile in OS Login."""
 
@@ -145,6 +145,15 @@ class Logins(Protocol):
         """Take the key out of the profile; one that is not there is fine."""
 
 
+class Vault(Protocol):
+    """Values that are handed out one by one."""
+
+    async def secret(self, version: str) -> bytes:
+        """The bytes of `projects/P/secrets/S/versions/V`. Raises `NotFound`, and `Refused` for a disabled version."""
+
+
+class ObjectStore(Protocol):
+    """Objects of one bucket."""
 
     async def read(self, name: str) -> StoredObject | None:
         """The object with its bytes, or None."""

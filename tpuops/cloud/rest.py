@@ -34,6 +34,17 @@ class Rest:
 
         return AuthorizedSession(self._who(), max_refresh_attempts=1)
 
+    def account(self) -> str:
+        """The service account that asks; empty where a person does."""
+        from google.auth.transport.requests import Request  # noqa: PLC0415
+
+        who = self._who()
+        email = getattr(who, "service_account_email", None) or ""
+        if email == "default":  # a machine's own account has its name only after the first token
+            who.refresh(Request())
+            email = getattr(who, "service_account_email", None) or ""
+        return str(email)
+
     def json(
         self, service: str, verb: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> dict[str, Any]:

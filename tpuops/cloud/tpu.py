@@ -100,10 +100,18 @@ class TpuService:
 
     def host_keys(self, place: Place, name: str, worker: int) -> tuple[str, ...]:
         """nodes.getGuestAttributes, namespace `hostkeys` of one worker, as `type base64` lines."""
+        items = self._guest(place, name, worker)
+        return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
+
+    def instance_of(self, place: Place, name: str, worker: int) -> str:
+        """nodes.getGuestAttributes, key `hostname` of one worker (google-cloud.md 2.8)."""
+        items = self._guest(place, name, worker)
+        return next((str(item.value) for item in items if item.key == "hostname"), "")
+
+    def _guest(self, place: Place, name: str, worker: int) -> list[Any]:
         request = {"name": path(place, name), "worker_ids": [str(worker)]}
         reply = self._client().get_guest_attributes(request=request, **_ONCE)
-        items = [item for entry in reply.guest_attributes for item in entry.query_value.items]
-        return tuple(f"{item.key} {item.value}" for item in items if item.namespace == "hostkeys")
+        return [item for entry in reply.guest_attributes for item in entry.query_value.items]
 
 
 def message(spec: NodeSpec) -> dict[str, Any]:

@@ -106,10 +106,15 @@ class BucketSection(_Section):
 
 
 class Ssh(_Section):
-    """The user that tpuops logs in as, and whether machines have addresses in the internet to be reached at."""
+    """Who logs in and how machines are reached.
+
+    `login`: by a key in the machines' metadata, or by OS Login, which gives the user its name. `reach`: at an address
+    in the internet, from inside the network, or through Identity-Aware Proxy to machines without such an address.
+    """
 
     user: UserName = "tpuops"
-    reach: Literal["external", "internal"] = "external"
+    login: Literal["metadata", "os-login"] = "metadata"
+    reach: Literal["external", "internal", "iap"] = "external"
 
 
 class Secret(_Section):

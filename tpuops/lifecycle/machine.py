@@ -1,21 +1,41 @@
 """The machines of an environment for a person who wants to look in: which stand, and one connection to one of them.
 
-Changes nothing. Unlike a supervisor it does not wait for a machine to become reachable: it says what is wrong and what
-to type.
+Changes one thing only, and says so: a machine of ours that does not list this machine's key is given it, for a day.
+That needs no lease, since it hinders nobody; the API decides who may. Unlike a supervisor it does not wait for a
+machine to become reachable: it says what is wrong and what to type. Only a key that was added just now is waited for.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
 
-from tpuops.errors import AccessError, Busy, TpuopsError, Unreachable
-from tpuops.lifecycle.site import Site
-from tpuops.remote.port import Agent, Host
-from tpuops.resources import Node
-from tpuops.stages.access import host_at
+from tpuops.errors import Busy, TpuopsError, Unreachable
+from tpuops.facts.entries import KEYS, Entry
+from tpuops.lifecycle.site import Site, unfenced
+from tpuops.remote.port import Agent, Host, NotConnected
+from tpuops.resources import Node, Vm
+from tpuops.stages.access import list_on_node, list_on_vm, named, vm_at, why_not, worker_at
 
 CONNECT_S = 20.0
+NEW_KEY_S = 150.0
+"""A key that appears after 55 s still works; Google's own tool gives up after 50 s (google-cloud.md 2.9)."""
+LOOK_IN = timedelta(days=1)
+SOON = timedelta(minutes=10)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """To one machine: as a host, how long to knock, and whose it is."""
+
+    host: Host
+    machine: Node | Vm
+    knock_s: float = CONNECT_S
 
 
 async def found_node(site: Site) -> Node | None:
@@ -45,24 +65,29 @@ async def ready_node(site: Site) -> Node:
     return node
 
 
-async def worker_host(site: Site, node: Node, index: int) -> Host:
-    """One worker as a host, with the host keys that the API tells.
+async def way_to_worker(site: Site, node: Node, index: int) -> Way:
+    """The way to one worker, with the host keys that the API tells and our key let in.
 
     Raises:
         TpuopsError: there is no such worker.
-        AccessError: this machine's key is not among the ones the node lets in.
         Unreachable: it has not published its host keys.
     """
     if not 0 <= index < len(node.workers):
         last = len(node.workers) - 1
         raise TpuopsError(f"TPU {node.name} has no worker {index}", hint=f"its workers are 0 to {last}")
-    _check_key(site, node.name, node.metadata.get("ssh-keys", ""))
-    keys = await site.cloud.host_keys(node.place, node.name, index)
-    return host_at(node, _published(keys, f"worker {index} of {node.name}"), site.route, index)
+    keys = _published(await site.cloud.host_keys(node.place, node.name, index), f"worker {index} of {node.name}")
+    added = await _let_in(site, lambda ours, need: list_on_node(ours, need, unfenced(site), node))
+    host = await worker_at(site.cloud, node, keys, site.route, index)
+    return Way(host, node, NEW_KEY_S if added else CONNECT_S)
 
 
-async def vm_host(site: Site) -> Host:
-    """The VM beside the TPU as a host. Raises as `worker_host`, and `TpuopsError` where no VM runs."""
+async def worker_host(site: Site, node: Node, index: int) -> Host:
+    """One worker as a host, for whoever connects to several. Raises as `way_to_worker`."""
+    return (await way_to_worker(site, node, index)).host
+
+
+async def way_to_vm(site: Site) -> Way:
+    """The way to the VM beside the TPU. Raises as `way_to_worker`, and `TpuopsError` where no VM runs."""
     spec = site.desired.vm
     if spec is None:
         raise TpuopsError(f"environment {site.environment.name} has no VM", hint=f"{site.typed('ssh')} goes to the TPU")
@@ -72,25 +97,43 @@ async def vm_host(site: Site) -> Host:
     if vm.state != "RUNNING":
         raise TpuopsError(f"VM {vm.name} is {vm.state}, not RUNNING", hint=f"{site.typed('up')} brings it back")
     keys = _published(await site.cloud.vm_host_keys(vm.place, vm.name), vm.name)
-    return Host(vm.name, vm.external_ip or vm.internal_ip, site.route.user, keys, site.route.port)
+    added = await _let_in(site, lambda ours, need: list_on_vm(ours, need, unfenced(site), vm))
+    return Way(vm_at(vm, keys, await named(site.route)), vm, NEW_KEY_S if added else CONNECT_S)
 
 
 @asynccontextmanager
 async def agent_on(site: Site, node: Node) -> AsyncIterator[Agent]:
-    """One connection to worker 0, closed at the end. Raises as `worker_host`."""
-    host = await worker_host(site, node, 0)
-    try:
-        agent = await site.connector.connect(host, CONNECT_S)
-    except Unreachable as error:
-        raise Unreachable(
-            f"{node.name} is READY but does not let us in: {error.message}",
-            evidence=error.evidence,
-            hint="a machine that has just started may need a minute; else look at the firewall rule for tcp:22",
-        ) from error
+    """One connection to worker 0, closed at the end.
+
+    Raises as `way_to_worker`; where it is not let in, the error of `refusal` that says why.
+    """
+    way = await way_to_worker(site, node, 0)
+    agent = await _knocked(site, way, site.connector.connect)
     try:
         yield agent
     finally:
         await agent.close()
+
+
+async def knock(site: Site, way: Way) -> None:
+    """Log in and leave at once. Raises as `agent_on`."""
+    await _knocked(site, way, site.connector.probe)
+
+
+async def _knocked(site: Site, way: Way, enter: Callable[[Host, float], Awaitable[Result]]) -> Result:
+    try:
+        return await enter(way.host, way.knock_s)
+    except NotConnected as failed:
+        raise await why_not(site.cloud, way.machine, site.route, failed, site.clock, way.knock_s) from failed
+
+
+async def _let_in(site: Site, add: Callable[[Entry, datetime], Awaitable[bool]]) -> bool:
+    """Have a machine list our key where it does not, or not for much longer; whether that changed anything."""
+    if KEYS not in site.desired.node.metadata:  # OS Login knows the key, not the machine
+        return False
+    now = site.clock.now()
+    ours = Entry(site.route.user, site.route.key, (now + LOOK_IN).replace(microsecond=0))
+    return await add(ours, now + SOON)
 
 
 def _published(keys: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -100,14 +143,3 @@ def _published(keys: tuple[str, ...], name: str) -> tuple[str, ...]:
             hint="a machine that has just started needs a minute; else guest attributes may be forbidden by policy",
         )
     return keys
-
-
-def _check_key(site: Site, name: str, listed: str) -> None:
-    """The node lets in the key of the machine that made it; another machine has another key."""
-    ours = site.desired.node.metadata.get("ssh-keys", "").split()
-    if len(ours) > 1 and listed and ours[1] not in listed.split():
-        raise AccessError(
-            f"{name} does not know this machine's key",
-            evidence=[f"it was made from another machine or account; the key here is {site.folder / 'id_ed25519'}"],
-            hint=f"{site.typed('train')} or {site.typed('run')} here adds this key",
-        )

@@ -6,7 +6,7 @@ import getpass
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tpuops.embedded import Stage
 from tpuops.environment import Environment, owner_of
 from tpuops.environment.owner import VARIABLE
 from tpuops.journal import Journal, Listener
+from tpuops.lifecycle import entry
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Source
 from tpuops.remote import sync
@@ -60,7 +61,7 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
     place = endpoints.google() if opening.stage is None else endpoints.at(opening.stage.url, opening.stage.ssh_port)
     if opening.alone:
         confine(place)
-    folder = opening.state / environment.project / environment.slug
+    folder = _folder(opening)
     key = own_key(folder)
     wanted = desired(environment, owner=owner_of(environment), public_key=key.public_line, now=clock.now())
     meter = Meter(hourly(wanted), clock)
@@ -72,7 +73,7 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         cloud=cloud,
         store=cloud.store(wanted.bucket.name),
         connector=SshConnector(key.path, clock),
-        route=Route(environment.ssh.user, place.ssh_port),
+        route=_route(opening, key.public_line, cloud, place.ssh_port),
         clock=clock,
         journal=Journal(clock, spool, (meter.hear, *opening.listeners)),
         meter=meter,
@@ -83,6 +84,19 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         flags=opening.flags,
     )
     yield site, cache(lambda: _source(environment.source_folder, site.journal))
+
+
+def _folder(opening: Opening) -> Path:
+    """The environment's own state folder on this machine."""
+    return opening.state / opening.environment.project / opening.environment.slug
+
+
+def _route(opening: Opening, key: str, cloud: GoogleCloud, port: int) -> Route:
+    environment = opening.environment
+    carrier = entry.tunnel(environment, opening.stage, _folder(opening) / "ssh")
+    name = entry.login(environment, key, cloud.logins(), SystemClock())
+    found = entry.route(environment, key, port, name)
+    return found if carrier is None else replace(found, proxy=carrier.argv)
 
 
 def _source(folder: Path, journal: Journal) -> Source:

@@ -1,4 +1,4 @@
-"""ssh and attach: what OpenSSH is given to bring a person to a machine. The machine itself is not touched."""
+"""ssh and attach: what OpenSSH is given to bring a person to a machine, once it is known that it lets us in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpuops.errors import TpuopsError
-from tpuops.lifecycle.machine import agent_on, ready_node, vm_host, worker_host
+from tpuops.lifecycle.machine import Way, agent_on, knock, ready_node, way_to_vm, way_to_worker
 from tpuops.lifecycle.site import Site
 from tpuops.remote import openssh
 from tpuops.remote.port import Host
@@ -24,9 +24,10 @@ class Door:
 
 
 async def shell(site: Site, *, worker: int = 0, vm: bool = False, command: str = "") -> Door:
-    """A login on a worker or on the VM; `command` is a line for the shell there. Raises as `worker_host`."""
-    host = await vm_host(site) if vm else await worker_host(site, await ready_node(site), worker)
-    return _door(site, host, (command,) if command else (), terminal=False)
+    """A login on a worker or on the VM; `command` is a line for the shell there. Raises as `agent_on`."""
+    way = await way_to_vm(site) if vm else await way_to_worker(site, await ready_node(site), worker)
+    await knock(site, way)
+    return _door(site, way, (command,) if command else (), terminal=False)
 
 
 async def attach(site: Site) -> Door:
@@ -42,9 +43,9 @@ async def attach(site: Site) -> Door:
         what = f"attempt {status.attempt} of run {status.run_id} has ended" if status.run_id else "no run was started"
         tip = f"{site.typed('logs')} shows what it said" if status.run_id else f"{site.typed('train')} starts one"
         raise TpuopsError(f"nothing trains on {node.name}: {what}", hint=tip)
-    return _door(site, await worker_host(site, node, 0), ATTACH, terminal=True)
+    return _door(site, await way_to_worker(site, node, 0), ATTACH, terminal=True)
 
 
-def _door(site: Site, host: Host, command: Sequence[str], *, terminal: bool) -> Door:
-    config = openssh.files(host, site.folder / "id_ed25519", site.folder / "ssh")
-    return Door(openssh.argv(config, host, command, terminal=terminal), host)
+def _door(site: Site, way: Way, command: Sequence[str], *, terminal: bool) -> Door:
+    config = openssh.files(way.host, site.folder / "id_ed25519", site.folder / "ssh")
+    return Door(openssh.argv(config, way.host, command, terminal=terminal), way.host)

@@ -20,6 +20,7 @@ TITLES: Mapping[str, str] = {
     "iam": "IAM API v1",
     "resourcemanager": "Resource Manager API v1",
     "oslogin": "OS Login API v1",
+    "iap": "Identity-Aware Proxy, TCP forwarding",
     "iamcredentials": "IAM Service Account Credentials API v1",
     "secretmanager": "Secret Manager API v1",
     "identity": "OAuth",

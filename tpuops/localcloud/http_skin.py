@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
+import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from tpuops.localcloud import tunnel
+from tpuops.localcloud.core.identity.iap import CONNECT, ROOT
 from tpuops.localcloud.core.wire import Reply, Request
 
 MAX_BODY = 4 * 1024**3
@@ -56,13 +61,19 @@ class Skin:
         self.url = f"http://127.0.0.1:{bound}/{self._key}"
         return bound
 
+    async def open_tunnel(self, context: ssl.SSLContext) -> str:
+        """Listen for tunnels over TLS too, on a free port; the URL to connect to."""
+        assert self._runner is not None
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context).start()
+        return f"wss://127.0.0.1:{self._runner.addresses[-1][1]}/{self._key}{ROOT}"
+
     async def close(self) -> None:
-        """Close the socket and every connection."""
+        """Close the sockets and every connection."""
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _handle(self, incoming: web.Request) -> web.Response:
-        if "Origin" in incoming.headers:
+    async def _handle(self, incoming: web.Request) -> web.StreamResponse:
+        if incoming.headers.get("Origin", tunnel.ORIGIN) != tunnel.ORIGIN:
             return web.Response(status=403, text="Requests from browsers are refused.\n")
         path = self._admitted(incoming)
         if not path:
@@ -77,6 +88,8 @@ class Skin:
             base=self.url,
         )
         reply = await self._held(incoming, request)
+        if path == CONNECT and reply.status == 200:
+            return await _carried(incoming, json.loads(reply.body))
         if reply.delay_s:
             await asyncio.sleep(reply.delay_s)
         if reply.drop and incoming.transport is not None:
@@ -111,6 +124,13 @@ def _query(text: str) -> dict[str, str]:
     for name, value in parse_qsl(text, keep_blank_values=True):
         found[name] = f"{found[name]},{value}" if name in found else value
     return found
+
+
+async def _carried(incoming: web.Request, to: dict[str, Any]) -> web.StreamResponse:
+    """The one answer that is no document: what comes and goes is a machine's."""
+    if "close" in to:
+        return await tunnel.refuse(incoming, to["close"], to["reason"])
+    return await tunnel.carry(incoming, to["address"], to["port"])
 
 
 def _response(reply: Reply) -> web.Response:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tpuops import __version__
+from tpuops.localcloud.certificate import serve_with
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.events import (
     Answered,
@@ -110,6 +111,8 @@ class Server:
     async def open(self) -> None:
         """Listen, boot the machines that should run, and say where (endpoint.json). Raises OSError."""
         port = await self._listen()
+        context, certificate = serve_with(self._options.state)
+        tunnel = {"tunnel": await self._skin.open_tunnel(context), "certificate": str(certificate.absolute())}
         started = datetime.now(UTC).isoformat()
         endpoint = {"url": self._skin.url, "pid": os.getpid(), "ssh_port": self._saved["ssh_port"], "started": started}
         self._world.put("cloud", "endpoint", {**self._saved, "port": port})
@@ -117,7 +120,7 @@ class Server:
         if self._options.machines:
             self._machines = Machines(self._options.state, self._skin.url, self._saved["ssh_port"], self._noticed)
         self._follow(self._core.resume(self._now()))
-        _write_private(self._options.state / ENDPOINT, json.dumps({**endpoint, "version": __version__}))
+        _write_private(self._options.state / ENDPOINT, json.dumps({**endpoint, **tunnel, "version": __version__}))
 
     async def close(self) -> None:
         """Stop listening, end all machines, save."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 _HERE = 'test -f "$HOME/.tpuops/agent-$0.pyz"'
 _RUN = 'exec python3 -I -S "$HOME/.tpuops/agent-$0.pyz" "$@"'
@@ -17,6 +18,9 @@ _INSTALL = (
     'umask 077; mkdir -p "$HOME/.tpuops" && partial="$HOME/.tpuops/agent-$0.$$.partial" && cat > "$partial" && '
     'printf "%s  %s\\n" "$1" "$partial" | sha256sum -c >/dev/null && mv "$partial" "$HOME/.tpuops/agent-$0.pyz"'
 )
+
+# Descriptor 3 keeps the old standard error open: asyncssh takes the end of any of a program's pipes for its own end.
+_ERRORS_IN = 'umask 077; exec "$@" 3>&2 2>"$0"'
 
 
 def line(argv: Sequence[str]) -> bytes:
@@ -42,3 +46,8 @@ def install_agent(digest: str, sha256: str) -> tuple[str, ...]:
 def agent(digest: str, *words: str) -> tuple[str, ...]:
     """One command of the agent."""
     return ("sh", "-c", _RUN, digest, *words)
+
+
+def with_errors_in(file: Path, argv: Sequence[str]) -> tuple[str, ...]:
+    """Run here, on this side: the program with its standard error in a file, whose path is the fourth word."""
+    return ("sh", "-c", _ERRORS_IN, str(file), *argv)

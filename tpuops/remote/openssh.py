@@ -6,7 +6,6 @@ Only the key of the environment, only the host keys that the API told, nothing o
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
 import sys
@@ -15,6 +14,9 @@ from pathlib import Path
 from typing import Never
 
 from tpuops.errors import AccessError, TpuopsError
+from tpuops.remote import commands
+from tpuops.remote.files import write_private
+from tpuops.remote.known import Known
 from tpuops.remote.port import Host
 
 _OPTIONS = (
@@ -35,12 +37,10 @@ _OPTIONS = (
 def files(host: Host, key: Path, folder: Path) -> Path:
     """Write `<name>.config` and `<name>.known_hosts` (mode 0600) into `folder`; the configuration's path.
 
-    Raises `AccessError` where a path cannot be written in a configuration.
+    Raises `AccessError` where a path cannot be written in a configuration, `HostKeyChanged` as `Known`.
     """
     config, known = folder / f"{host.name}.config", folder / f"{host.name}.known_hosts"
-    for line in host.host_keys:
-        if len(line.splitlines()) != 1 or len(line.split()) != 2:
-            raise AccessError(f"{host.name}: not a host key: {line[:60]!r}")
+    keys = Known(folder).trusted(host)
     lines = [
         f"Host {host.name}",
         f"HostName {host.address}",
@@ -51,8 +51,11 @@ def files(host: Host, key: Path, folder: Path) -> Path:
         f"UserKnownHostsFile {_quoted(known)}",
         *_OPTIONS,
     ]
-    _write(known, "".join(f"{host.name} {key_line}\n" for key_line in host.host_keys))
-    _write(config, "\n".join(lines) + "\n")
+    if host.proxy:
+        # OpenSSH gives this to a shell, after its own tokens: each word is quoted, and a % is doubled.
+        lines.append(f"ProxyCommand {_plain(commands.line(host.proxy).decode()).replace('%', '%%')}")
+    write_private(known, "".join(f"{host.name} {key_line}\n" for key_line in keys))
+    write_private(config, "\n".join(lines) + "\n")
     return config
 
 
@@ -78,6 +81,13 @@ def become(words: Sequence[str]) -> Never:
     os.execv(program, list(words))  # noqa: S606 - the argv is built above; there is no shell
 
 
+def _plain(words: str) -> str:
+    """Words that stay one line of a configuration."""
+    if len(words.splitlines()) != 1:
+        raise AccessError(f"{words!r} cannot be written for OpenSSH", hint="set TPUOPS_STATE to a plainer folder")
+    return words
+
+
 def _quoted(path: Path) -> str:
     text = str(path.absolute())
     if any(letter in text for letter in '"\n\r\\'):
@@ -86,13 +96,3 @@ def _quoted(path: Path) -> str:
     if "${" in text:
         raise AccessError(f"{text!r} cannot be named to OpenSSH", hint="set TPUOPS_STATE to a plainer folder")
     return '"' + text.replace("%", "%%") + '"'
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or the old one; readable by nobody else."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    partial.replace(path)

@@ -7,23 +7,56 @@ implement this protocol instead.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from tpuops.errors import Unreachable
 from tpuops.remote.readiness import Question, Readiness
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where a machine's sshd is, and the only host keys it may show (`type base64` lines; never empty)."""
+    """Where a machine's sshd is, and the only host keys it may show (`type base64` lines; never empty).
+
+    `machine` tells this machine from an earlier one of its name: what was known of it holds while this is the same.
+    `proxy` is the argv of a program that carries the connection on its standard input and output; empty: none does.
+    """
 
     name: str
     address: str
     user: str
     host_keys: tuple[str, ...]
     port: int = 22
+    machine: str = ""
+    proxy: tuple[str, ...] = ()
+
+
+class Barrier(StrEnum):
+    """What stood in the way of a connection, as far as it can be told from this side alone."""
+
+    SILENT = "silent"
+    """Nobody answered."""
+    NO_ROUTE = "no-route"
+    """The network says there is no way there."""
+    CLOSED = "closed"
+    """The machine answers, and nobody listens on the port."""
+    BROKEN = "broken"
+    """Somebody took the connection and did not get through the greeting."""
+    KEY = "key"
+    """sshd let nobody in with our key under that user's name."""
+    PROXY = "proxy"
+    """The program that should carry the connection did not."""
+
+
+class NotConnected(Unreachable):
+    """No connection came about; `barrier` says where the last try ended, `evidence` how."""
+
+    def __init__(self, message: str, *, barrier: Barrier, evidence: Sequence[str] = ()) -> None:
+        super().__init__(message, evidence=evidence)
+        self.barrier = barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +159,12 @@ class Agent(Protocol):
 class Connector(Protocol):
     """Opens connections."""
 
+    async def probe(self, host: Host, timeout_s: float) -> None:
+        """Log in and leave at once. Raises as `connect`."""
+
     async def connect(self, host: Host, timeout_s: float) -> Agent:
         """Connect, retrying inside `timeout_s` while sshd starts or the key propagates, and install the agent.
 
-        Raises `Unreachable`; `AccessError` where the host shows another key than the known ones.
+        Raises `NotConnected`; `AccessError` where the host shows another key than the known ones, or where those known
+        are not the ones that this very machine had before.
         """

@@ -6,28 +6,44 @@ our key propagates, the API is asked what became of the node: an "SSH problem" m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tpuops.clock import Clock
-from tpuops.cloud.port import CloudReader
-from tpuops.errors import Unreachable
-from tpuops.remote.port import Agent, Connector, Host
-from tpuops.resources import Desired, Node
+from tpuops.cloud.port import CloudReader, Operation
+from tpuops.desired import KEY_MARGIN
+from tpuops.errors import AccessError, Conflict, TpuopsError, Unreachable
+from tpuops.facts.entries import KEYS, OS_LOGIN, Entry, added, entry, is_os_login, of_key
+from tpuops.remote.port import Agent, Barrier, Connector, Host, NotConnected
+from tpuops.resources import Desired, Node, Place, Vm
 from tpuops.stages.apply import Crew
+from tpuops.stages.refusal import Sight, told_apart
 
 REACH_TIMEOUT_S = 600.0
 TRY_S = 10.0
 LOOK_S = 0.5
-KEYS = "ssh-keys"
 KEY_TIMEOUT_S = 120.0
+KEY_TRIES = 5
+SURELY_REFUSED_S = 120.0
+"""Google's own tool gives a key 50 s to be in force (google-cloud.md 2.9); after this long no wait will help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How machines are reached: the login user and the port of their sshd."""
+    """How machines are reached: the login user, the port of their sshd, and what carries the connection.
+
+    `key` is our public key (`type base64`), `way` the file's `ssh.reach`. `login`: has OS Login know our key and says
+    the user's name there; None where the user is the file's. `proxy` makes the argv of the program that carries a
+    connection to an instance.
+    """
 
     user: str
     port: int = 22
+    key: str = ""
+    way: str = "external"
+    login: Callable[[], Awaitable[str]] | None = None
+    proxy: Callable[[Place, str, int], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +54,75 @@ class Lost:
 
 
 async def let_in(desired: Desired, crew: Crew, node: Node) -> None:
-    """Add our key to a node that another machine made; other people's keys stay. One that is there changes nothing."""
-    ours, there = desired.node.metadata[KEYS], node.metadata.get(KEYS, "")
-    if ours in there.splitlines():
-        return
-    await crew.fence()
-    crew.journal.record("node.key", name=node.name)
-    wanted = {**node.metadata, KEYS: f"{there}\n{ours}".strip()}
-    await crew.cloud.wait(await crew.cloud.set_node_metadata(node.place, node.name, wanted), KEY_TIMEOUT_S)
+    """Have our key open the node for as long as a run may take; other people's keys stay.
+
+    One that is listed for long enough changes nothing. With OS Login there is nothing to list.
+    """
+    ours = entry(desired.node.metadata.get(KEYS, ""))
+    if ours is not None and ours.expires is not None:
+        await list_on_node(ours, ours.expires - KEY_MARGIN, crew, node)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The metadata of one machine: how it is read (None: the machine is gone) and replaced whole."""
+
+    name: str
+    read: Callable[[], Awaitable[Mapping[str, str] | None]]
+    write: Callable[[Mapping[str, str]], Awaitable[Operation]]
+
+
+async def list_on_node(ours: Entry, need: datetime, crew: Crew, node: Node) -> bool:
+    """Have the node list `ours` unless its key is in force until `need`; whether that changed anything."""
+
+    async def read() -> Mapping[str, str] | None:
+        found = await crew.cloud.node(node.place, node.name)
+        return None if found is None or found.id != node.id else found.metadata
+
+    ring = Keyring(node.name, read, lambda wanted: crew.cloud.set_node_metadata(node.place, node.name, wanted))
+    return await _listed(ring, node.metadata, ours, need, crew)
+
+
+async def list_on_vm(ours: Entry, need: datetime, crew: Crew, vm: Vm) -> bool:
+    """The same of a VM, whose metadata has a fingerprint: nobody's change is lost."""
+    seen = [vm]
+
+    async def read() -> Mapping[str, str] | None:
+        found = await crew.cloud.vm(vm.place, vm.name)
+        if found is None or found.id != vm.id:
+            return None
+        seen.append(found)
+        return found.metadata
+
+    def write(wanted: Mapping[str, str]) -> Awaitable[Operation]:
+        return crew.cloud.set_vm_metadata(seen[-1], wanted)
+
+    return await _listed(Keyring(vm.name, read, write), vm.metadata, ours, need, crew)
+
+
+async def _listed(ring: Keyring, metadata: Mapping[str, str], ours: Entry, need: datetime, crew: Crew) -> bool:
+    """Write, and read again: a node's metadata has no fingerprint, so that of two writers the later one wins."""
+    changed = False
+    for _ in range(KEY_TRIES):
+        if any(known.user == ours.user and known.opens(need) for known in of_key(metadata.get(KEYS, ""), ours.public)):
+            return changed
+        await crew.fence()
+        crew.journal.record("node.key", name=ring.name, until=_until(ours))
+        changed = True
+        try:
+            wanted = {**metadata, KEYS: added(metadata.get(KEYS, ""), ours)}
+            await crew.cloud.wait(await ring.write(wanted), KEY_TIMEOUT_S)
+        except Conflict:  # another change of it is under way
+            await crew.clock.sleep(LOOK_S)
+        found = await ring.read()
+        if found is None:
+            return changed  # it is gone: whoever connects next hears of that
+        metadata = found
+    raise Conflict(f"others keep changing the metadata of {ring.name}: our key does not stay", resource=ring.name)
+
+
+def _until(ours: Entry) -> str:
+    return "" if ours.expires is None else ours.expires.isoformat(timespec="minutes")
 
 
 async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Route, clock: Clock) -> Agent | Lost:
@@ -53,29 +130,49 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
 
     Raises:
         Unreachable: the node stayed READY, and no connection came in that time.
-        AccessError: the machine shows another host key than the API tells.
+        AccessError: the machine shows another host key than the API tells, or lets our key in never.
     """
-    deadline = clock.monotonic() + REACH_TIMEOUT_S
+    began = clock.monotonic()
+    failed: NotConnected | None = None
     problem = "it never published its host keys"
-    while clock.monotonic() < deadline:
+    while clock.monotonic() - began < REACH_TIMEOUT_S:
         current = await cloud.node(node.place, node.name)
         if current is None or current.id != node.id or not current.is_ready:
             return Lost(current)
         keys = await cloud.host_keys(node.place, node.name, 0)
         if keys:
             try:
-                return await connector.connect(host_at(current, keys, route), TRY_S)
+                host = await worker_at(cloud, current, keys, route)
+                return await connector.connect(host, TRY_S)
             except Unreachable as error:
                 problem = error.message
+                failed = error if isinstance(error, NotConnected) else None
+        if failed is not None and failed.barrier is Barrier.KEY and clock.monotonic() - began > SURELY_REFUSED_S:
+            why = await why_not(cloud, current, route, failed, clock, clock.monotonic() - began)
+            if isinstance(why, AccessError):
+                raise why from failed
         await clock.sleep(LOOK_S)
+    if failed is not None:
+        raise await why_not(cloud, node, route, failed, clock, REACH_TIMEOUT_S) from failed
     raise Unreachable(
         f"{node.name} is READY but could not be reached in {REACH_TIMEOUT_S:.0f} s: {problem}",
         hint="check the firewall rule for tcp:22 and that guest attributes are not forbidden by policy",
     )
 
 
-def host_at(node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> Host:
-    """One worker of `node` as a host to connect to; `keys` are that worker's own."""
+async def worker_at(cloud: CloudReader, node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> Host:
+    """One worker as a host, with the user's name from OS Login and the way through a proxy where the route says so."""
+    instance = await cloud.instance_of(node.place, node.name, index) if route.proxy is not None else ""
+    return host_at(node, keys, await named(route), index, instance)
+
+
+async def named(route: Route) -> Route:
+    """The route with the user's name that OS Login gives."""
+    return route if route.login is None else replace(route, user=await route.login())
+
+
+def host_at(node: Node, keys: tuple[str, ...], route: Route, index: int = 0, instance: str = "") -> Host:
+    """One worker of `node` as a host to connect to; `keys` are that worker's own, `instance` is its own name."""
     worker = node.workers[index]
     return Host(
         name=f"{node.name}-{worker.index}",
@@ -83,4 +180,72 @@ def host_at(node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> 
         user=route.user,
         host_keys=keys,
         port=route.port,
+        machine=identity(node),
+        proxy=() if route.proxy is None else route.proxy(node.place, instance, route.port),
     )
+
+
+def vm_at(vm: Vm, keys: tuple[str, ...], route: Route) -> Host:
+    """The VM as a host to connect to."""
+    return Host(
+        name=vm.name,
+        address=vm.external_ip or vm.internal_ip,
+        user=route.user,
+        host_keys=keys,
+        port=route.port,
+        machine=identity(vm),
+        proxy=() if route.proxy is None else route.proxy(vm.place, vm.name, route.port),
+    )
+
+
+def identity(machine: Node | Vm) -> str:
+    """What tells a machine from an earlier one of its name: its id and when it was created."""
+    return f"{machine.id} {machine.created.isoformat() if machine.created else ''}".strip()
+
+
+async def why_not(
+    cloud: CloudReader, machine: Node | Vm, route: Route, failed: NotConnected, clock: Clock, waited_s: float
+) -> TpuopsError:
+    """Look once more at the machine that could not be connected to, and say what is the matter."""
+    now: Node | Vm | None
+    if isinstance(machine, Node):
+        now = await cloud.node(machine.place, machine.name)
+    else:
+        now = await cloud.vm(machine.place, machine.name)
+    gone = now is None or now.id != machine.id
+    seen = machine if now is None or gone else now
+    return told_apart(
+        Sight(
+            name=machine.name,
+            address=_address(seen),
+            user=route.user,
+            barrier=failed.barrier,
+            said=failed.evidence,
+            waited_s=waited_s,
+            state="" if gone else seen.state,
+            runs=not gone and seen.state in {"READY", "RUNNING"},
+            made=seen.created,
+            now=clock.now(),
+            network=seen.link.network if seen.link is not None else "default",
+            project=seen.place.project,
+            way=route.way,
+            login="metadata" if route.login is None else "os-login",
+            entries=of_key(seen.metadata.get(KEYS, ""), route.key),
+            os_login=failed.barrier is Barrier.KEY and await os_login(cloud, seen),
+        )
+    )
+
+
+async def os_login(cloud: CloudReader, machine: Node | Vm) -> bool:
+    """Whether OS Login is in force on a machine: by its own metadata, else by the project's."""
+    own = machine.metadata.get(OS_LOGIN)
+    if own is None:
+        own = (await cloud.project_metadata(machine.place.project)).get(OS_LOGIN, "")
+    return is_os_login(own)
+
+
+def _address(machine: Node | Vm) -> str:
+    if isinstance(machine, Vm):
+        return machine.external_ip or machine.internal_ip
+    worker = machine.workers[0] if machine.workers else None
+    return "" if worker is None else worker.external_ip or worker.internal_ip

@@ -88,8 +88,10 @@ def spec(machine: Document) -> MachineSpec:
 
 
 def effective(machine: Document) -> dict[str, str]:
-    """The machine's attributes, with the project's login keys where it does not keep them out."""
+    """The machine's attributes, with the project's OS Login and login keys where it does not keep them out."""
     own = dict(machine["metadata"])
+    if machine.get("project_attributes", {}).get("enable-oslogin"):
+        own.setdefault("enable-oslogin", machine["project_attributes"]["enable-oslogin"])
     project = machine.get("project_attributes", {}).get("ssh-keys", "")
     if project and own.get("block-project-ssh-keys", "").upper() != "TRUE":
         own["ssh-keys"] = "\n".join(keys for keys in (own.get("ssh-keys", ""), project) if keys)

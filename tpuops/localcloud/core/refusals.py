@@ -157,6 +157,9 @@ TABLE: Mapping[str, Wording] = {
         400, "", "invalid", 'Provided {kind} hash "{given}" doesn\'t match calculated {kind} hash "{found}".'
     ),
     "storage.no-upload": Wording(404, "", "notFound", "The upload session does not exist."),
+    # OS Login (One Platform)
+    "oslogin.absent": Wording(404, "NOT_FOUND", "", "SSH public key not found: {name}"),
+    "oslogin.format": Wording(400, "INVALID_ARGUMENT", "", "The ssh public key is not in a valid format."),
     # Secret Manager (One Platform)
     "secret.exists": Wording(409, "ALREADY_EXISTS", "", "Secret [{secret}] already exists."),
     "secret.absent": Wording(404, "NOT_FOUND", "", "Secret [{secret}] not found or has no versions."),  # recorded

@@ -26,6 +26,7 @@ _SERVICES = {
     "resourcemanager": "resourcemanager",
     "secretmanager": "secretmanager",
     "oslogin": "oslogin",
+    "iap": "iap",
     "sts": "identity",
     "iamcredentials": "iamcredentials",
     "_cloud": "cloud",

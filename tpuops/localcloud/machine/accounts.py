@@ -6,12 +6,15 @@ facts/google-cloud.md 3.4). Every user of a machine is the same identity to the 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from .os_login import OsLogin
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _TRUE = {"true", "y", "yes", "1"}
@@ -63,10 +66,14 @@ def home_of(user: str) -> str:
 
 
 class Accounts:
-    """The keys in force now, and the homes of their owners. `etc` and `root` are folders so that tests may choose."""
+    """The keys in force now, and the homes of their owners. `root` is a folder so that tests may choose.
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    `metadata` is where the metadata server is, which knows OS Login; empty: nobody asks it.
+    """
+
+    def __init__(self, root: Path = Path("/"), metadata: str = "") -> None:
         self._root = root
+        self._os_login = OsLogin(metadata) if metadata else None
         self._keys: tuple[Key, ...] = ()
 
     def replace(self, keys: tuple[Key, ...]) -> None:
@@ -76,6 +83,18 @@ class Accounts:
         for user in users:
             (self._root / home_of(user).lstrip("/")).mkdir(parents=True, exist_ok=True)
         self._write_passwd(users)
+
+    async def admits(self, user: str, public: str, now: datetime) -> bool:
+        """Whether that key opens the account: by the metadata, or by OS Login where the machine uses it."""
+        if public in self.keys(user, now):
+            return True
+        if self._os_login is None or not _USER.fullmatch(user):
+            return False
+        if not await asyncio.to_thread(self._os_login.admits, user, public):
+            return False
+        (self._root / home_of(user).lstrip("/")).mkdir(parents=True, exist_ok=True)
+        self.replace(self._keys)
+        return True
 
     def keys(self, user: str, now: datetime) -> tuple[str, ...]:
         """Public keys (`type base64`) that open the account at `now`."""

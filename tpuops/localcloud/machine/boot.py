@@ -64,7 +64,7 @@ async def _live(voice: BinaryIO, gate: Gate, about: dict[str, Any]) -> None:
     boot = json.loads(await ears.readline())
     listener = socket.socket(fileno=boot["listener"])
     listener.set_inheritable(False)
-    accounts, key = Accounts(), host_key()
+    accounts, key = Accounts(metadata=boot["environment"]["GCE_METADATA_HOST"]), host_key()
     root = user_environment(boot["environment"], "root")
     sshd = Sshd(listener, accounts, Sessions(boot["environment"]), key)
     machine = Machine(dict(boot["metadata"]), root, accounts, sshd, float(boot["key_delay_s"]), gate)

@@ -40,6 +40,7 @@ APIS: Mapping[str, tuple[str, str]] = {
     "iam": ("iam.googleapis.com", "Identity and Access Management (IAM) API"),
     "resourcemanager": ("cloudresourcemanager.googleapis.com", "Cloud Resource Manager API"),
     "oslogin": ("oslogin.googleapis.com", "Cloud OS Login API"),
+    "iap": ("iap.googleapis.com", "Cloud Identity-Aware Proxy API"),
     "iamcredentials": ("iamcredentials.googleapis.com", "IAM Service Account Credentials API"),
     "secretmanager": ("secretmanager.googleapis.com", "Secret Manager API"),
 }

@@ -6,6 +6,7 @@ from tpuops.localcloud.core import admin
 from tpuops.localcloud.core.identity import (
     access,
     federation,
+    iap,
     metadata,
     oslogin,
     projects,
@@ -17,6 +18,7 @@ from tpuops.localcloud.core.routes import Route
 
 _METADATA = "/m/{machine}/computeMetadata/v1"
 _SERVICE = "/serviceusage/v1/projects/{project}/services/{api}"
+_LOGIN_KEY = "/oslogin/v1/users/{user}/sshPublicKeys/{key}"
 _PROJECT = "/resourcemanager/v1/projects/{project}"
 METHODS = (
     Route("GET", "/serviceusage/v1/projects/{project}/services", "serviceusage.services.list", services.listing),
@@ -45,8 +47,10 @@ METHODS = (
         "/oslogin/v1/users/{user}:importSshPublicKey",
         "oslogin.users.importSshPublicKey",
         oslogin.import_key,
-        "a machine does not ask OS Login who may enter",
     ),
+    Route("PATCH", _LOGIN_KEY, "oslogin.sshPublicKeys.patch", oslogin.patch_key),
+    Route("DELETE", _LOGIN_KEY, "oslogin.sshPublicKeys.delete", oslogin.delete_key),
+    Route("GET", iap.CONNECT, "iap.tunnelInstances.accessViaIAP", iap.connect, "a relay that broke off is not resumed"),
     Route("POST", "/token", "identity.token", tokens.token, "an account without a registered key is believed"),
     Route("GET", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
     Route("POST", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
@@ -61,6 +65,8 @@ METHODS = (
     Route("GET", "/m/{machine}/", "metadata.ping", metadata.ping),
     Route("PUT", f"{_METADATA}/instance/guest-attributes/{{path:path}}", "metadata.put", metadata.put_guest),
     Route("GET", f"{_METADATA}/", "metadata.get", metadata.get),
+    Route("GET", f"{_METADATA}/oslogin/users", "metadata.osLoginUsers", oslogin.users),
+    Route("GET", f"{_METADATA}/oslogin/authorize", "metadata.osLoginAuthorize", oslogin.authorize),
     Route("GET", f"{_METADATA}/{{path:path}}", "metadata.get", metadata.get),
     Route("GET", "/_cloud/status", "cloud.status", admin.status),
     Route("GET", "/_cloud/requests", "cloud.requests", admin.requests),

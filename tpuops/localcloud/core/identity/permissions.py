@@ -34,6 +34,9 @@ OPEN = frozenset(
         "resourcemanager.projects.testIamPermissions",
         "storage.buckets.testIamPermissions",
         "oslogin.users.getLoginProfile",
+        "oslogin.users.importSshPublicKey",  # a profile is its user's own
+        "oslogin.sshPublicKeys.patch",
+        "oslogin.sshPublicKeys.delete",
         "iamcredentials.serviceAccounts.generateAccessToken",  # asks for its permission itself
     }
 )
@@ -54,6 +57,9 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "roles/compute.securityAdmin": ("compute.firewalls.*", "compute.networks.get", "compute.networks.list"),
     "roles/cloudquotas.viewer": ("cloudquotas.quotas.get",),
     "roles/iam.serviceAccountAdmin": ("iam.serviceAccounts.get", "iam.serviceAccounts.create"),
+    "roles/compute.osLogin": ("compute.instances.osLogin",),
+    "roles/compute.osAdminLogin": ("compute.instances.osLogin", "compute.instances.osAdminLogin"),
+    "roles/iap.tunnelResourceAccessor": ("iap.tunnelInstances.accessViaIAP",),
     "roles/compute.viewer": ("compute.*.get", "compute.*.list", "compute.images.getFromFamily"),
     "roles/storage.admin": ("storage.*", "resourcemanager.projects.get"),
     "roles/storage.objectAdmin": ("storage.objects.*", "storage.folders.*", "storage.managedFolders.*"),

@@ -1,0 +1,52 @@
+"""How an environment's machines are entered, put together from its file: the user, the key, and what carries us."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+
+from tpuops import redirect
+from tpuops.clock import Clock
+from tpuops.cloud.port import Logins
+from tpuops.desired import KEY_MARGIN, key_end
+from tpuops.embedded import Stage
+from tpuops.environment import Environment
+from tpuops.facts.entries import public_of
+from tpuops.remote.tunnel import Tunnel, elsewhere
+from tpuops.stages.access import Route
+
+
+def route(environment: Environment, key: str, port: int, login: Callable[[], Awaitable[str]] | None) -> Route:
+    """The route without what carries it. `key` is our public line."""
+    ssh = environment.ssh
+    return Route(ssh.user, port, public_of(key), ssh.reach, login if ssh.login == "os-login" else None)
+
+
+def login(environment: Environment, key: str, logins: Logins, clock: Clock) -> Callable[[], Awaitable[str]]:
+    """Have OS Login know our key for as long as a run may take; asked again only when that comes to its end."""
+    known: list[tuple[str, datetime]] = []
+
+    async def name() -> str:
+        now = clock.now()
+        if not known or known[-1][1] < now:
+            end = key_end(environment, now)
+            user = await logins.login_as(environment.project, public_of(key), end - KEY_MARGIN, end)
+            known.append((user, now + KEY_MARGIN / 2))
+        return known[-1][0]
+
+    return name
+
+
+def tunnel(environment: Environment, stage: Stage | None, folder: Path) -> Tunnel | None:
+    """gcloud's tunnel where the file asks for it; on the embedded cloud with the files that keep gcloud there."""
+    if environment.ssh.reach != "iap":
+        return None
+    if stage is None:
+        return Tunnel()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    redirect.write_token(stage.url, folder)
+    exports = redirect.exports(stage.url, folder, environment.project)
+    believed = f"export CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE={shlex.quote(stage.certificate)}\n"
+    return elsewhere(folder, exports + believed, stage.tunnel)

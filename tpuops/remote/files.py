@@ -1,0 +1,17 @@
+"""Small files that nobody else may read, whole or as they were before."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Put `text` in place of the file, with mode 0600; a link is replaced, not followed."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    partial.replace(path)
