@@ -27,7 +27,7 @@ import switch
 def watch(google, orders, folder):
     """Look for as long as the machine lives."""
     me, began, readable = secrets.token_hex(8), time.monotonic(), time.monotonic()
-    mark, queued, stale = os.path.join(folder, "checked-in"), None, None
+    mark, queued = os.path.join(folder, "checked-in"), None
     while True:
         time.sleep(orders["look_s"])
         queued = machines.is_queued(google, orders) if queued is None else queued
@@ -43,13 +43,10 @@ def watch(google, orders, folder):
             "queued": bool(queued),
         }
         verdict, why = switch.judge(orders, seen, past)
-        # Believed when a second look says the same of the same generation.
-        now = (verdict, seen.get("generation"))
-        if verdict == switch.REAP and (stale == now or seen.get("token") == me):
+        if verdict == switch.REAP:
             fence = switch.Fence(google, orders, me)
             fence.blind = seen["state"] == "unknown"
             act(google, orders, fence, seen, why)
-        stale = now
 
 
 def act(google, orders, fence, seen, why):
