@@ -10,7 +10,7 @@ import pytest
 from tests.cloud.conftest import LOSE
 from tests.cloud.documents import BUCKET, INSTANCE, LABELS, NODE, NODE_PATH, OPERATION, PLACE, TAKEN, spec, vm_spec
 from tpuops.cloud.port import Operation
-from tpuops.errors import AccessError, Conflict, NoCapacity, NotFound, QuotaExceeded, Transient
+from tpuops.errors import AccessError, Conflict, NoCapacity, QuotaExceeded, Transient
 from tpuops.resources import Worker
 
 
@@ -130,7 +130,7 @@ async def test_a_late_stockout_is_no_capacity_and_a_late_quota_is_not(canned, cl
 async def test_an_operation_that_google_forgot_is_judged_by_its_node(canned, cloud):
     canned.say(f"GET /v2/{NODE_PATH}", (200, NODE))
     await cloud.wait(Operation("tpu", OPERATION["name"], "create", NODE_PATH, PLACE), 5)
-    with pytest.raises(NotFound):
+    with pytest.raises(NoCapacity, match="taken away"):
         await cloud.wait(Operation("tpu", OPERATION["name"], "create", "x/nodes/absent", PLACE), 5)
     await cloud.wait(Operation("tpu", OPERATION["name"], "delete", "x/nodes/absent", PLACE), 5)
 

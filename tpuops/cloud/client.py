@@ -6,6 +6,7 @@ is repeated only when the resource is not there, and what is there counts as our
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from tpuops.cloud.credentials import credentials
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.operations import GONE, Waiting
 from tpuops.cloud.oslogin import OsLogin
-from tpuops.cloud.port import Logins, ObjectStore, Operation, Vault
+from tpuops.cloud.port import Fence, Logins, ObjectStore, Operation, Vault, unasked
 from tpuops.cloud.rest import Rest
 from tpuops.cloud.retry import repeatedly
 from tpuops.cloud.secrets import SecretManager
@@ -38,6 +39,8 @@ class GoogleCloud:
     `on_call` hears of each API call when it has ended, from the event loop's thread.
     """
 
+    _fence: Fence = staticmethod(unasked)
+
     def __init__(self, endpoints: Endpoints, clock: Clock, on_call: Callable[[Call], None] = lambda call: None) -> None:
         self._caller = Caller(clock, on_call)
         who = Once(lambda: credentials(endpoints))  # one login, and one token, for all three
@@ -46,6 +49,12 @@ class GoogleCloud:
         self._storage = StorageService(endpoints, who)
         self._rest = Rest(endpoints, who)
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
+
+    def guarded(self, fence: Fence) -> GoogleCloud:
+        """The same cloud, which asks `fence` before it repeats a change: time has passed since the change was let."""
+        guarded = copy.copy(self)
+        guarded._fence = fence
+        return guarded
 
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
@@ -263,6 +272,8 @@ class GoogleCloud:
             nonlocal lost
             if lost and await done():
                 return change
+            if lost:
+                await self._fence()
             try:
                 name = await self._caller.ask(method, change.resource, function)
             except Transient:

@@ -102,6 +102,8 @@ class Waiting:
         state = await self.state(operation)
         if state in _WANTED[operation.verb]:
             return True
+        if operation.verb == "create" and state == GONE:
+            raise NoCapacity(f"{operation.resource} was taken away while it was made", resource=operation.resource)
         if operation.verb != "delete" and state == GONE:
             raise NotFound(f"{operation.resource} is not there", resource=operation.resource)
         if state in _HOPELESS.get(operation.verb, frozenset()):

@@ -10,7 +10,7 @@ Errors raised by all methods: `Transient` (after bounded retries where the call 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -101,8 +101,19 @@ class CloudReader(Protocol):
         """What the project's own metadata says to all its machines."""
 
 
+Fence = Callable[[], Awaitable[None]]
+"""Stands before a change: raises where we may not make it any more."""
+
+
+async def unasked() -> None:
+    """No fence."""
+
+
 class Cloud(CloudReader, Protocol):
     """Looking and changing."""
+
+    def guarded(self, fence: Fence) -> Cloud:
+        """The same, which asks `fence` before it repeats a change."""
 
     async def create_node(self, spec: NodeSpec) -> Operation:
         """Admit a slice. Raises `QuotaExceeded`, `Conflict` where the name is taken, `NoCapacity`."""

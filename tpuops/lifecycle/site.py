@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuops.clock import Clock
-from tpuops.cloud.port import Cloud, ObjectStore
+from tpuops.cloud.port import Cloud, ObjectStore, unasked
 from tpuops.environment import Environment
 from tpuops.facts import names
 from tpuops.journal import Journal
@@ -63,11 +63,7 @@ class Site:
 
 def unfenced(site: Site) -> Crew:
     """A crew for where there is no lease to hold: its bucket is still to be made, or is gone."""
-    return Crew(site.cloud, _unasked, site.clock, site.journal)
-
-
-async def _unasked() -> None:
-    """No fence."""
+    return Crew(site.cloud, unasked, site.clock, site.journal)
 
 
 @asynccontextmanager
@@ -82,7 +78,7 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
     site.journal.record("lease.taken", holder=me.words())
     try:
-        yield Crew(site.cloud, held.check, site.clock, site.journal, held.tell)
+        yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell)
     finally:
         await site.journal.flush()
         await held.release()
