@@ -13,7 +13,18 @@ from tpuops import switch
 from tpuops.environment.model import Environment
 from tpuops.facts import catalogue, names
 from tpuops.facts.entries import KEYS, OS_LOGIN, Entry, public_of
-from tpuops.resources import METADATA_BUCKET, BucketSpec, Desired, Disk, Link, NodeSpec, Owned, Place, VmSpec
+from tpuops.resources import (
+    CLOSED_NETWORK,
+    METADATA_BUCKET,
+    BucketSpec,
+    Desired,
+    Disk,
+    Link,
+    NodeSpec,
+    Owned,
+    Place,
+    VmSpec,
+)
 
 VM_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 TERMINATION_MARGIN = timedelta(hours=1)
@@ -47,10 +58,17 @@ def _watched(wanted: Desired, environment: Environment, now: datetime) -> Desire
     node, vm, agreed = wanted.node, wanted.vm, switch.terms(environment.limits.abandoned)
     end = _end(now + environment.limits.runtime + TERMINATION_MARGIN)
     watched = switch.Watched(wanted.owned, wanted.bucket.name, (node.place, node.name), wanted.vm_at, end)
-    node = replace(node, metadata={**node.metadata, **switch.orders("node", watched, agreed)})
+    closed = _closed(environment)
+    node = replace(node, metadata={**node.metadata, **closed, **switch.orders("node", watched, agreed)})
     if vm is not None:
-        vm = replace(vm, metadata={**vm.metadata, **switch.orders("vm", watched, agreed)})
+        vm = replace(vm, metadata={**vm.metadata, **closed, **switch.orders("vm", watched, agreed)})
     return replace(wanted, node=node, vm=vm)
+
+
+def _closed(environment: Environment) -> dict[str, str]:
+    """What gives a machine of the embedded cloud a network that holds nothing, where the file asks for it."""
+    network = environment.rehearsal.network if environment.cloud == "local" else None
+    return {CLOSED_NETWORK: network} if network else {}
 
 
 def _node(environment: Environment, owned: Owned, metadata: dict[str, str], bucket: str) -> NodeSpec:

@@ -14,6 +14,8 @@ LABEL_MANAGED = "tpuops"
 LABEL_ENVIRONMENT = "tpuops-env"
 LABEL_OWNER = "tpuops-owner"
 
+CLOSED_NETWORK = "rehearsal-network"
+"""Metadata: `none` on a machine of the embedded cloud that reaches nothing else."""
 METADATA_BUCKET = "tpuops-bucket"
 """On a node: the home bucket it was made for, where its run is on record."""
 

@@ -79,6 +79,7 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("rehearsal", "command"): ("true",),
     ("rehearsal", "env"): {},
     ("rehearsal", "devices"): 4,
+    ("rehearsal", "network"): None,
 }
 """Another value for every field but `version`, which has one value only."""
 

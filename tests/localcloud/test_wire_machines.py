@@ -1,5 +1,8 @@
 """The core's events carried out by real machines, and their notices heard: one node through its life."""
 
+import shlex
+import socket
+import subprocess
 import time
 
 import pytest
@@ -40,3 +43,57 @@ def test_a_ready_node_publishes_host_keys_which_outlive_a_stop_but_not_the_node(
     cloud.ask("POST", f"{NODES}?nodeId=n1", body)
     until(lambda: cloud.status()["machines"] and cloud.status()["machines"][0]["booted"])
     assert host_keys(cloud) != first
+
+
+DIAL = """
+import socket, urllib.request
+def dial(host, port):
+    try:
+        socket.create_connection((host, port), 3).close()
+        return "open"
+    except OSError as error:
+        return type(error).__name__
+print([dial("127.0.0.1", {port}), dial("192.0.2.1", 80), dial("1.1.1.1", 53)])
+import os
+asked = urllib.request.Request("http://" + os.environ["GCE_METADATA_HOST"] + "/computeMetadata/v1/instance/zone")
+asked.add_header("Metadata-Flavor", "Google")
+print(urllib.request.urlopen(asked).read().decode())
+print(len(urllib.request.urlopen(os.environ["STORAGE_EMULATOR_HOST"] + "/storage/v1/b/bkt/o/o?alt=media").read()))
+"""
+
+
+class Machine:
+    """A node of one worker with a key of our own, and commands on it."""
+
+    def __init__(self, cloud, folder, name="n1", **metadata):
+        self.cloud, self.key = cloud, folder / f"key-{name}"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
+        keys = {"ssh-keys": f"alice:{self.key.with_suffix('.pub').read_text().strip()}"}
+        body = {"acceleratorType": "v3-8", "runtimeVersion": "r", "metadata": {**keys, **metadata}}
+        cloud.ask("POST", f"{NODES}?nodeId={name}", body)
+        until(lambda: cloud.ask("GET", f"{NODES}/{name}").get("state") == "READY")
+        self.address = cloud.ask("GET", f"{NODES}/{name}")["networkEndpoints"][0]["ipAddress"]
+        until(lambda: [m["booted"] for m in cloud.status()["machines"] if m["address"] == self.address] == [True])
+
+    def run(self, command):
+        options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "BatchMode=yes")
+        argv = ["ssh", "-F", "none", "-i", self.key, "-p", str(self.cloud.ssh_port)]
+        argv += [word for option in options for word in ("-o", option)]
+        return subprocess.run(
+            [*argv, f"alice@{self.address}", command], capture_output=True, text=True, timeout=60, check=False
+        )
+
+
+def test_a_closed_network_leaves_the_cloud_and_nothing_else(cloud, tmp_path):
+    cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bkt"})
+    cloud.ask("POST", "/upload/storage/v1/b/bkt/o?uploadType=media&name=o", "x" * (1 << 20))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        program = shlex.quote(DIAL.replace("{port}", str(listening.getsockname()[1])))
+        closed = Machine(cloud, tmp_path, **{"rehearsal-network": "none"}).run(f"python3 -c {program}")
+        usual = Machine(cloud, tmp_path, "n2").run(f"python3 -c {program}")
+    assert closed.stdout.splitlines() == [
+        "['ConnectionRefusedError', 'OSError', 'OSError']",
+        f"projects/{usual.stdout.splitlines()[1].split('/')[1]}/zones/us-central1-a",
+        str((1 << 20) + 2),
+    ], closed
+    assert usual.stdout.startswith("['open', "), usual

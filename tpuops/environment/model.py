@@ -203,12 +203,16 @@ class Limits(_Section):
 
 
 class Rehearsal(_Section):
-    """What differs on one's own machine: absent keys mean as in `train`; `env` is laid over `train.env`."""
+    """What differs on one's own machine: absent keys mean as in `train`; `env` is laid over `train.env`.
+
+    `network: none` leaves machines nothing to reach but the embedded cloud.
+    """
 
     setup: tuple[Command, ...] | None = None
     command: Command | None = None
     env: Mapping[EnvName, Argument] = Field(default_factory=dict)
     devices: int | None = Field(default=None, ge=1, le=64)
+    network: Literal["none"] | None = None
 
 
 class Environment(_Section):

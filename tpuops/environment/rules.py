@@ -200,6 +200,14 @@ def disks_of_several_workers(draft: Draft) -> Iterator[Finding]:
             yield Finding(("tpu", "disks", index, "mode"), message, "write read-only", against=_ACCELERATOR)
 
 
+def closed_network_of_several_workers(draft: Draft) -> Iterator[Finding]:
+    """Workers of a slice could not reach each other."""
+    known, path = draft.accelerator, ("rehearsal", "network")
+    if known is not None and not known.single_host and draft.text(path) == "none":
+        message = f"{known.type} has {known.workers} workers, which could not reach each other"
+        yield Finding(path, message, "leave the network open, or rehearse on one worker", against=_ACCELERATOR)
+
+
 def subnetwork_of_a_network(draft: Draft) -> Iterator[Finding]:
     """A subnetwork without its network would be looked for in the network `default`."""
     tpu = draft.values.get("tpu")
@@ -218,4 +226,5 @@ RULES: tuple[Rule, ...] = (
     secrets_kept_apart,
     disks_of_several_workers,
     subnetwork_of_a_network,
+    closed_network_of_several_workers,
 )

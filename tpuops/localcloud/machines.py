@@ -13,6 +13,7 @@ import pwd
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .core.events import Booted, Crashed, LogLine, MachineSpec, Notice
 from .disk import Disk, Interpreter, remove
@@ -21,6 +22,8 @@ from .running import Running, launch
 from .sandbox import Sandbox, check_sandbox
 from .surroundings import surroundings
 
+NETWORK = "rehearsal-network"
+"""The metadata attribute that says `none` where a machine's network is closed."""
 _ANSWER_S = 10.0
 _SHUTDOWN_SCRIPT_S = 2.0
 
@@ -104,11 +107,14 @@ class Machines:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         await asyncio.to_thread(disk.prepare, spec.hostname, spec.address, index, self._interpreter)
         binds = (*disk.binds(self._hidden), *index.binds, *self._interpreter.binds(self._hidden))
-        sandbox = Sandbox(spec.hostname, binds, _program_environment(self._interpreter), _program(self._interpreter))
+        closed = spec.metadata.get(NETWORK) == "none"
+        program, environment = _program(self._interpreter), _program_environment(self._interpreter)
+        sandbox = Sandbox(spec.hostname, binds, environment, program, closed=closed)
         boot = {
             "metadata": dict(spec.metadata),
             "environment": surroundings(spec, self._base_url, self._interpreter, index.environment),
             "key_delay_s": self._key_delay_s,
+            "cloud_port": urlsplit(self._base_url).port,
         }
         running = await launch(self._bwrap, sandbox, (spec.address, self._ssh_port), boot, disk.console)
         self._running[spec.id] = running

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .doorway import Doorway
 from .network import listening
 from .sandbox import Sandbox, argv, wall, wall_file
 
@@ -111,25 +112,28 @@ async def launch(
 ) -> Running:
     """Start the machine's sandbox with its sshd's socket in hand; OSError where that cannot be."""
     listener = await _listener(address)
+    way = Doorway(boot["cloud_port"]) if sandbox.closed else None
+    given = [listener, *([way.inside] if way else [])]
     told, tells = os.pipe()
     options = wall_file(wall(sandbox, tells))
     try:
         with console.open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 *argv(sandbox, options, bwrap), stdin=_PIPE, stdout=_PIPE, stderr=log, limit=_LONGEST_LINE,
-                pass_fds=(listener.fileno(), tells, options), env={}, cwd="/", start_new_session=True,
+                pass_fds=(*(each.fileno() for each in given), tells, options), env={}, cwd="/", start_new_session=True,
             )  # fmt: skip
         os.close(tells)
         tells = -1
         first = await _first_process(told, process, console)
     finally:
-        number = listener.fileno()
-        listener.close()  # the machine holds the only copy: its end closes the port
+        numbers = [each.fileno() for each in given]
+        for each in given:
+            each.close()  # the machine holds the only copy: its end closes the port
         for descriptor in (told, tells, options):
             if descriptor >= 0:
                 os.close(descriptor)
     running = Running(process, first, console)
-    running.tell({**boot, "listener": number})
+    running.tell({**boot, "listener": numbers[0], "way": numbers[1] if way else None})
     return running
 
 

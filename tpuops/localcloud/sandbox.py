@@ -2,8 +2,9 @@
 
 The root is an allow-list: `/usr`, the interpreter's folders and what `Binds` names; nothing else of the host exists
 inside. The process gets new user, pid, ipc and uts namespaces, no capability, no set-uid gain, a read-only /proc (as
-root on the host, a writable /proc/sys would be a way out) and dies with its parent. The network is the host's:
-`machine/confine.py` closes what that leaves open. This module starts nothing but the trial run of `check_sandbox`.
+root on the host, a writable /proc/sys would be a way out) and dies with its parent. The network is the host's unless
+closed: `machine/confine.py` closes what that leaves open. This module starts nothing but the trial run of
+`check_sandbox`.
 """
 
 from __future__ import annotations
@@ -46,13 +47,17 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """One machine's wall: its name for itself, what it sees (later binds lie over earlier ones), its first program."""
+    """One machine's wall: its name for itself, what it sees (later binds lie over earlier ones), its first program.
+
+    `closed` gives it a network of its own with nothing in it but loopback.
+    """
 
     hostname: str
     binds: Sequence[Bind]
     environment: Mapping[str, str]
     command: Sequence[str]
     folder: str = "/"
+    closed: bool = False
 
 
 def wall(sandbox: Sandbox, info_fd: int) -> tuple[str, ...]:
@@ -60,6 +65,7 @@ def wall(sandbox: Sandbox, info_fd: int) -> tuple[str, ...]:
     words = ["--unshare-user", "--uid", "0", "--gid", "0"]
     words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--hostname", sandbox.hostname, "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    words += ["--unshare-net"] if sandbox.closed else []
     words += ["--info-fd", str(info_fd), *_skeleton()]
     for bind in sandbox.binds:
         words += ["--bind" if bind.writable else "--ro-bind", str(bind.source), bind.target]

@@ -1,8 +1,9 @@
 """A machine's boot: give up privileges, read the boot document, open the door, run the start-up script, obey.
 
 The boot document is the first line on standard input:
-`{"listener": fd, "metadata": {...}, "environment": {...}, "key_delay_s": 0.0}`. Further lines are orders, each with a
-number `n` that its answer carries. When standard input ends, the cloud is gone, and so is the machine.
+`{"listener": fd, "metadata": {...}, "environment": {...}, "key_delay_s": 0.0}`, and where the network is closed `way`,
+a socket that connections to `cloud_port` come in by. Further lines are orders, each with a number `n` that its answer
+carries. When standard input ends, the cloud is gone, and so is the machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO
 
 from .accounts import Accounts, keys_of
 from .confine import confine, slim
+from .doorway import open_doorway
 from .gate import Gate, build
 from .orders import Machine, Orders
 from .processes import SPARED
@@ -70,6 +72,10 @@ async def _live(voice: BinaryIO, gate: Gate, about: dict[str, Any]) -> None:
     machine = Machine(dict(boot["metadata"]), root, accounts, sshd, float(boot["key_delay_s"]), gate)
     orders = Orders(machine, say)
     accounts.replace(keys_of(machine.metadata))
+    if boot.get("way") is not None:
+        way = socket.socket(fileno=boot["way"])
+        way.set_inheritable(False)
+        await open_doorway(way, boot["cloud_port"])
     await sshd.start()
     shown = " ".join(key.export_public_key().decode().split()[:2])
     about["boot_s"] = _age_s()
