@@ -57,6 +57,10 @@ class Reader:
     offset: int = 0
 
 
+class _NotBegun(Exception):
+    """The machine stands, and the attempt has no process on it yet."""
+
+
 async def logs(reader: Reader, wanted: Wanted) -> Told:
     """Show one log, or follow.
 
@@ -86,6 +90,11 @@ async def _live(reader: Reader, node: Node, wanted: Wanted) -> Told:
             raise TpuopsError(
                 f"run {status.run_id} has no attempt {reader.attempt}", hint=f"its newest is {status.attempt}"
             )
+        if not wanted.follow and reader.attempt == status.attempt and not status.pid:
+            raise TpuopsError(
+                f"attempt {status.attempt} of run {status.run_id} has said nothing yet: it is being set up",
+                hint=f"{reader.site.typed('logs', '--follow')} waits for it",
+            )
         whole = wanted.follow or reader.attempt != status.attempt or not status.alive
         if not wanted.follow:
             return await _read(reader, agent, status, None if whole else status.log_bytes)
@@ -110,10 +119,19 @@ async def _read(reader: Reader, agent: Agent, status: AgentStatus, size: int | N
 async def _follow(reader: Reader, *, stay: bool) -> Told:
     """Attempt after attempt, over as many connections as it takes while somebody supervises; `stay` with the first."""
     silent_since: float | None = None
+    waited_for = 0
     while True:
         try:
             told = await _once(reader)
             silent_since = None
+        except _NotBegun:
+            if not await _supervised(reader):
+                return Told(reader.run_id, reader.attempt, "machine")
+            if waited_for != reader.attempt:
+                reader.say(f"attempt {reader.attempt} is being set up; waiting for what it says")
+            waited_for, silent_since = reader.attempt, None
+            await reader.site.clock.sleep(LOOK_S)
+            continue
         except Unreachable as error:
             silent_since = silent_since or reader.site.clock.monotonic()
             if reader.site.clock.monotonic() - silent_since > SILENT_S:
@@ -135,8 +153,8 @@ async def _once(reader: Reader) -> Told:
         return Told(reader.run_id, reader.attempt, "machine")
     async with agent_on(reader.site, node) as agent:
         status = await agent.status()
-        if status.run_id in {"", reader.run_id} and status.attempt < reader.attempt:
-            raise Unreachable(f"attempt {reader.attempt} has not begun yet")
+        if status.run_id in {"", reader.run_id} and (status.attempt, bool(status.pid)) < (reader.attempt, True):
+            raise _NotBegun
         if status.run_id != reader.run_id:
             return Told(reader.run_id, reader.attempt, "machine")
         return await _read(reader, agent, status, None)
@@ -144,18 +162,28 @@ async def _once(reader: Reader) -> Told:
 
 async def _next(reader: Reader) -> int | None:
     """The attempt after this one, as soon as a supervisor notes it; None where the run ended or nobody supervises."""
-    site = reader.site
-    records = Records(site.store, f"{site.prefix}run.json")
     while True:
-        record = await records.read()
-        if record is None or record.run_id != reader.run_id or record.state != RUNNING:
+        record = await _open(reader)
+        if record is None:
             return None
         if record.attempt > reader.attempt:
             return record.attempt
-        held = await site.store.read(f"{site.prefix}lease.json")
-        if held is None or lease.is_free(held, lease.here()):
+        if not await _supervised(reader):
             return None
-        await site.clock.sleep(LOOK_S)
+        await reader.site.clock.sleep(LOOK_S)
+
+
+async def _open(reader: Reader) -> RunRecord | None:
+    """The record of the run that is read, as long as that is open."""
+    site = reader.site
+    record = await Records(site.store, f"{site.prefix}run.json").read()
+    return record if record and record.run_id == reader.run_id and record.state == RUNNING else None
+
+
+async def _supervised(reader: Reader) -> bool:
+    """Whether somebody will go on with the run."""
+    held = await reader.site.store.read(f"{reader.site.prefix}lease.json")
+    return held is not None and not lease.is_free(held, lease.here()) and await _open(reader) is not None
 
 
 async def _saved(reader: Reader, wanted: Wanted) -> Told:

@@ -46,6 +46,11 @@ def ended(document: Mapping[str, Any]) -> str:
     return f"{what} ended with exit code {document['exit_code']}"
 
 
+def left_log(run_id: str, attempt: int) -> str:
+    """The reader went away in the middle; it never held the training."""
+    return f"only the log was left; attempt {attempt} of run {run_id} goes on" if run_id else "the log was left"
+
+
 def step(number: int | None) -> str:
     """The last step, nothing where none was told."""
     return "" if number is None or number < 0 else f", last step {number}"

@@ -83,9 +83,10 @@ def _living(record: RunRecord | None, status: AgentStatus, source: str, program:
 
 def program_of(environment: Environment) -> str:
     """The digest of what the file says to run, secrets by their references."""
-    told = environment.model_dump(mode="json", include={"train", "rehearsal"})
+    # Without what is left out: a later tpuops, with further fields, must still know the run that this one began.
+    told = environment.model_dump(mode="json", include={"train", "rehearsal"}, exclude_defaults=True)
     for key in ("source", "progress"):  # the source has a digest of its own, and the pattern is read here alone
-        del told["train"][key]
+        told["train"].pop(key, None)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 YES = "agree beforehand to whatever would be asked"
 _LINE_BYTES = 4096
+ALL_SAID = "what goes on was said already"
+"""The note on a cancellation that came before anything was begun."""
 
 
 def agreeing(asked: Invocation, *, yes: bool) -> Agree:
@@ -26,7 +28,13 @@ def agreeing(asked: Invocation, *, yes: bool) -> Agree:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise Busy(f"nobody is there to agree: {question}", hint="--yes agrees beforehand; nothing was touched")
         asked.say(f"{question} [y/N]")
-        if (await _line(sys.stdin.fileno())).strip().lower() not in {"y", "yes"}:
+        try:
+            answer = await _line(sys.stdin.fileno())
+        except asyncio.CancelledError as error:
+            asked.say("\nnothing was touched")
+            error.add_note(ALL_SAID)
+            raise
+        if answer.strip().lower() not in {"y", "yes"}:
             raise Busy("not agreed; nothing was touched")
 
     return agree

@@ -28,14 +28,16 @@ async def up(asked: Invocation, dry_run: bool = False) -> Answer:
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.up import planned
     from tpuops.lifecycle.up import up as provision
-    from tpuops.report import following, standing
+    from tpuops.report import away, following, standing
+    from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
     async with opened(asked, "up") as (site, _):
         if dry_run:
             document = documents.plan((await planned(site))[0], site)
             return Answer(document, standing.plan(document), following.after_plan(document, asked.typed))
-        document = documents.upped(await provision(site), site)
+        with leaving(asked, away.provisioning, lambda: away.up(asked.typed)):
+            document = documents.upped(await provision(site), site)
     return Answer(document, standing.standing(document), following.after_up(asked.typed))
 
 
@@ -48,7 +50,7 @@ async def train(asked: Invocation, yes: bool = False) -> Answer:
 
     async with opened(asked, "train") as (site, source):
         agree = agreeing(asked, yes=yes)
-        return _ended(asked, await stopping_other_source(site, agree, lambda: story.train(site, source())))
+        return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.train(site, source())))
 
 
 @task("env", "cloud", "json", "verbose", help={"yes": YES})
@@ -60,7 +62,7 @@ async def run(asked: Invocation, yes: bool = False) -> Answer:
 
     async with opened(asked, "run") as (site, source):
         agree = agreeing(asked, yes=yes)
-        return _ended(asked, await stopping_other_source(site, agree, lambda: story.run(site, source())))
+        return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.run(site, source())))
 
 
 @task(
@@ -75,14 +77,16 @@ async def down(asked: Invocation, yes: bool = False, discard: bool = False) -> A
     from tpuops.errors import StillBilling
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.down import down as remove
-    from tpuops.report import following, standing
+    from tpuops.report import away, following, standing
+    from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
     agree = agreeing(asked, yes=yes)
     async with opened(asked, "down") as (site, _):
         if discard:
             await agree(f"remove TPU and VM of {site.environment.name}, with whatever is not saved yet?")
-        torn = await remove(site, agree, force=discard)
+        with leaving(asked, away.removing, lambda: away.down(asked.typed)):
+            torn = await remove(site, agree, force=discard)
     document = documents.torn(torn)
     left = [f"{thing.kind} {thing.name}: {thing.why}" for thing in torn.remains]
     error = StillBilling("something still stands", evidence=left, hint=torn.remains[0].command) if left else None
@@ -104,10 +108,12 @@ async def rehearse(asked: Invocation, faults: str = "") -> Answer:
     return Answer(document, ending(document), steps, exit_code=document["exit_code"])
 
 
-def _ended(asked: Invocation, report: Any) -> Answer:
+def _ended(asked: Invocation, site: Any, report: Any) -> Answer:
+    from tpuops.lifecycle.told import acknowledge
     from tpuops.report import following
     from tpuops.report.run import ending
 
     document = report.document
     steps = following.after_run(document, asked.typed)
-    return Answer(document, ending(document), steps, exit_code=document["exit_code"])
+    shown = (lambda: acknowledge(site, document["run_id"])) if document.get("run_id") else None
+    return Answer(document, ending(document), steps, exit_code=document["exit_code"], shown=shown)

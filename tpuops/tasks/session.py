@@ -23,8 +23,9 @@ async def logs(asked: Invocation, follow: bool = False, attempt: int = 0, saved:
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.logs import Reader, Wanted
     from tpuops.lifecycle.logs import logs as read
-    from tpuops.report import following, session
+    from tpuops.report import away, following, session
     from tpuops.report.log import clean
+    from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
     if follow and asked.json:
@@ -32,7 +33,9 @@ async def logs(asked: Invocation, follow: bool = False, attempt: int = 0, saved:
     kept = bytearray()
     show = kept.extend if asked.json else lambda data: asked.write(clean(data))
     async with opened(asked, "logs") as (site, _):
-        told = await read(Reader(site, show, asked.say), Wanted(attempt, follow, saved, run))
+        reader = Reader(site, show, asked.say)
+        with leaving(asked, lambda: session.left_log(reader.run_id, reader.attempt), lambda: away.logs(asked.typed)):
+            told = await read(reader, Wanted(attempt, follow, saved, run))
     document = documents.told(told)
     if asked.json:
         return Answer({**document, "log": bytes(kept).decode(errors="replace")})
@@ -49,7 +52,10 @@ async def attach(asked: Invocation) -> Answer:
 
     async with opened(asked, "attach") as (site, _):
         found = await door(site)
-    asked.say(f"attaching to {found.host.name}; Ctrl-b d leaves it, Ctrl-C there interrupts the training")
+    asked.say(
+        f"attaching to {found.host.name}; Ctrl-b d leaves it, and the training goes on; Ctrl-C there interrupts it"
+    )
+    asked.say(f"`{asked.typed('attach')}` comes back")
     return Answer(then=lambda: become(found.argv))
 
 
@@ -86,13 +92,15 @@ async def stop(asked: Invocation, yes: bool = False, grace: int = 30) -> Answer:
     from tpuops.errors import StillBilling
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.stop import stop as end
-    from tpuops.report import following, session
+    from tpuops.report import away, following, session
+    from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
     if grace < 0:
         raise UsageError(f"--grace {grace}: seconds, 0 or more")
     async with opened(asked, "stop") as (site, _):
-        document = documents.stopped(await end(site, agreeing(asked, yes=yes), float(grace)))
+        with leaving(asked, away.stopping, lambda: away.stop(asked.typed)):
+            document = documents.stopped(await end(site, agreeing(asked, yes=yes), float(grace)))
     left = [f"{thing['kind']} {thing['name']}: {thing['why']}" for thing in document["remains"]]
     error = StillBilling("the run ended, and its outputs are not saved", evidence=left) if left else None
     steps = following.after_stop(document, asked.typed)
@@ -113,11 +121,13 @@ async def fetch(asked: Invocation, run: str = "", to: str = "") -> Answer:
     from tpuops.errors import TpuopsError
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.fetch import fetch as bring
-    from tpuops.report import following, session
+    from tpuops.report import away, following, session
+    from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
     async with opened(asked, "fetch") as (site, _):
-        document = documents.fetched(await bring(site, run, Path(to).expanduser() if to else None))
+        with leaving(asked, away.fetching, lambda: away.fetch(asked.typed)):
+            document = documents.fetched(await bring(site, run, Path(to).expanduser() if to else None))
     count = len(document["refused"])
     error = TpuopsError(f"{count} file(s) were not brought", hint="--to names another folder") if count else None
     return Answer(document, session.fetched(document), following.after_fetch(document, asked.typed), error=error)

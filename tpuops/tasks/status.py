@@ -48,7 +48,8 @@ async def _one(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
 
     document = await view()
     if watch:
-        await _watched(asked, document, view, (standing.standing, standing.brief))
+        steps = lambda last: following.after_status(last, asked.typed)  # noqa: E731 - one of two, beside each other
+        await _watched(asked, document, view, (standing.standing, standing.brief), steps)
     return Answer(document, standing.standing(document), following.after_status(document, asked.typed))
 
 
@@ -66,7 +67,7 @@ async def _all(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
     rows = await view()
     if watch:
         shown = (standing.every, lambda found: "\n".join(standing.brief(row) for row in found))
-        await _watched(asked, rows, view, shown)
+        await _watched(asked, rows, view, shown, lambda _: following.after_status_all(asked.cloud))
     failed = [row["exit_code"] for row in rows if "error" in row]
     steps = following.after_status_all(asked.cloud)
     return Answer({"environments": rows}, standing.every(rows), steps, exit_code=max(failed, default=0))
@@ -111,13 +112,16 @@ def _failed(name: str, error: TpuopsError) -> dict[str, Any]:
     return {"environment": name, **failure_document(error, error.exit_code)}
 
 
-async def _watched(asked: Invocation, document: Any, view: Any, shown: tuple[Any, Any]) -> None:
-    """Show it until somebody interrupts."""
+async def _watched(asked: Invocation, document: Any, view: Any, shown: tuple[Any, Any], back: Any) -> None:
+    """Show it until somebody interrupts; `back` says by the last view what to type then."""
     from tpuops.clock import SystemClock
+    from tpuops.report import away
     from tpuops.report.watching import Screen
+    from tpuops.tasks.leaving import leaving
 
     clock, screen = SystemClock(), Screen(asked.write, redraws=asked.console.shows_data)
-    while True:
-        screen.show(shown[0](document), shown[1](document), clock.now())
-        await clock.sleep(WATCH_S)
-        document = await view()
+    with leaving(asked, away.watching, lambda: back(document)):
+        while True:
+            screen.show(shown[0](document), shown[1](document), clock.now())
+            await clock.sleep(WATCH_S)
+            document = await view()
