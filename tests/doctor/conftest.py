@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,12 +107,21 @@ def module_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClou
     served.stop()
 
 
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the programs that a user has, but for gcloud, which takes a second: a test about it adds it."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("sh", "ssh", "ssh-keygen", "ssh-add", "tmux", "bwrap", "unshare", "python3"):
+        if found := shutil.which(name):
+            (folder / name).symlink_to(found)
+    return folder
+
+
 @pytest.fixture
-def clinic(module_cloud: LocalCloud, tmp_path: Path, home: Path) -> Clinic:
+def clinic(module_cloud: LocalCloud, tools: Path, tmp_path: Path, home: Path) -> Clinic:
     """An empty cloud that lets everybody do everything, and a user with an empty home."""
     module_cloud.ask("POST", "/_cloud/reset")
-    own = {"TPUOPS_STATE": str(module_cloud.state.parent), "TPUOPS_OWNER": "ada", "PATH": "/usr/bin:/bin"}
-    env = {**os.environ, **own}  # without gcloud, which takes a second; a test that is about it adds it
-    made = Clinic(tmp_path, home, module_cloud, env)
+    own = {"TPUOPS_STATE": str(module_cloud.state.parent), "TPUOPS_OWNER": "ada", "PATH": str(tools)}
+    made = Clinic(tmp_path, home, module_cloud, {**os.environ, **own})
     made.write()
     return made

@@ -246,7 +246,7 @@ def _access(key: str, method: str, resource: str, answer: Answer) -> AccessError
     role = roles.holding(permission)
     known = {
         "service": answer.metadata.get("service") or f"{method.partition('.')[0]}.googleapis.com",
-        "project": _project(resource, answer),
+        "project": _project(method, resource, answer),
         "permission": permission,
         "resource": answer.metadata.get("resource") or resource or "the project",
         "role": role.name if role else "a role",
@@ -255,8 +255,10 @@ def _access(key: str, method: str, resource: str, answer: Answer) -> AccessError
     return AccessError(what.format(**known), evidence=evidence, hint=hint.format(**known), kind=kind)
 
 
-def _project(resource: str, answer: Answer) -> str:
+def _project(method: str, resource: str, answer: Answer) -> str:
     """The project that a call was about, where its resource's name, or the answer, says it."""
+    if resource and method.startswith(("compute.projects.", "serviceusage.", "resourcemanager.")):
+        return resource
     named = re.match(r"projects/([^/_]+)", resource) or re.match(r"projects/(.+)", answer.metadata.get("consumer", ""))
     return named[1] if named else "PROJECT"
 

@@ -75,7 +75,7 @@ def check(call: Call, *, mutating: bool) -> None:
     set_rules = rules(call.world)
     if not set_rules or service not in APIS:
         return
-    project = call.params.get("project") or call.query.get("project", "")
+    project = call.params.get("project") or call.query.get("project") or _of_bucket(call)
     _check_project(set_rules, project, service)
     _check_enabled(call, set_rules, service, project)
     obstacles.check(call, set_rules, APIS[service][0], project)
@@ -190,6 +190,13 @@ def _check_permission(call: Call, caller: Caller, set_rules: Document, project: 
             raise _denied(wanted, _resource(call, project), caller.email)
 
 
+def _of_bucket(call: Call) -> str:
+    """The project of the bucket that is called, by its id where a call named it before."""
+    bucket = call.world.get("storage.bucket", call.params.get("bucket", "")) or {}
+    number = str(bucket.get("projectNumber", ""))
+    return str((call.world.get("cloud", "projects") or {}).get(number, ""))
+
+
 def _wanted(call: Call) -> Iterator[str]:
     yield permissions.permission(call.method)
     if call.method in permissions.ATTACHING:
@@ -203,6 +210,9 @@ def _wanted(call: Call) -> Iterator[str]:
 def _policies(call: Call, email: str, project: str) -> Iterator[str]:
     yield from _of_policy(call.world.get("iam.policy", project) or {}, email)
     if "bucket" in call.params:
+        if call.world.get("storage.bucket", call.params["bucket"]) is None:  # any project's may be it
+            for _, policy in call.world.items("iam.policy"):
+                yield from _of_policy(policy, email)
         yield from _of_policy(call.world.get("storage.policy", call.params["bucket"]) or {}, email)
 
 
