@@ -18,12 +18,16 @@ from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
 from tpuops.environment import Environment, find, grants, load, owner_of, rules
 from tpuops.environment.complaints import sections
 from tpuops.environment.document import parse
+from tpuops.environment.schema import schema
 from tpuops.errors import AccessError, NotFound
 from tpuops.lifecycle import finish, run
+from tpuops.lifecycle.supervise import _left_s
+from tpuops.remote import sync
 from tpuops.stages.record import RunRecord
 from tpuops.stages.run import spec_of
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import hourly
+from tpuops.stages.watch import Progress
 from tpuops.tasks import opening
 from tpuops.tasks.task import Invocation
 
@@ -89,8 +93,19 @@ def leaves() -> set[tuple[str, ...]]:
     known = sections()
     found = {(*path, key) for path, keys in known.items() for key in keys}
     found -= {path[:-1] if path[-1:] == ("*",) else path for path in known}
-    named = {"env": "WANDB_API_KEY", "file": "HF_TOKEN", "secret_manager": "KAGGLE_KEY"}
-    return {tuple(named[path[-1]] if part == "*" else part for part in path) for path in found}
+    return {as_written(path) for path in found}
+
+
+def as_written(path: tuple[str, ...]) -> tuple[str, ...]:
+    """A path with the example's own name in place of `*`: the first that has the field after it."""
+    if "*" not in path:
+        return path
+    star = path.index("*")
+    section: Any = written()
+    for part in path[:star]:
+        section = section.get(part, {})
+    named = next((name for name, each in section.items() if path[star + 1] in each), "*")
+    return (*path[:star], named, *path[star + 1 :])
 
 
 def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -103,11 +118,11 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
         "price": hourly(wanted),
         "spec": spec_of(environment.model_copy(update={"train": open_train}), RECORD, wanted.bucket.name, {}),
         "secrets": _secrets(environment),
-        "source": environment.source_folder,
-        "progress": environment.train.progress,
+        "source": [entry.path for entry in sync.entries(environment.source_folder)],
+        "progress": Progress(environment.train.progress or "").feed(b"step=3\nepoch=4\n", 0.0),
         "decisions": _decisions(environment),
         "teardown": _teardown(environment, monkeypatch),
-        "ends": environment.limits.runtime,
+        "ends": _left_s(Mock(record=RECORD, site=Mock(environment=environment, clock=Mock(now=lambda: NOW)))),
         "refused": _refused({**values, "tpu": {**values["tpu"], "provisioning": "spot"}}),
         "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
     }
@@ -129,12 +144,12 @@ def _secrets(environment: Environment) -> list[str]:
     return list(refused.value.evidence)
 
 
-def _decisions(environment: Environment) -> list[str]:
 class NothingKept:
     async def secret(self, version: str) -> bytes:
         raise NotFound(version)
 
 
+def _decisions(environment: Environment) -> list[str]:
     """What would be done after the first failure of each budget's kind."""
     budgets = Budgets(limits=environment.recovery.budgets.limits)
     failures = (
@@ -198,6 +213,28 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
         section = section[part][0] if isinstance(section[part], tuple) else section[part]
     section[path[-1]] = value
     return values
+
+
+def promised() -> set[tuple[str, ...]]:
+    """The same as `leaves`, found another way: by walking the JSON Schema that editors get."""
+    made = schema()
+
+    def walk(node: dict[str, Any], path: tuple[str, ...]) -> set[tuple[str, ...]]:
+        node = made["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+        below = [walk(each, (*path, key)) for key, each in node.get("properties", {}).items()]
+        below += [walk(each, path) for each in node.get("anyOf", ())]
+        below += [walk(node["items"], path)] if "items" in node else []
+        free = node.get("additionalProperties")
+        below += [walk(free, (*path, "*"))] if isinstance(free, dict) and "$ref" in free else []
+        return set().union(*below) if any(below) else {path}
+
+    found = walk(made, ())
+    leaf = {as_written(path) for path in found}
+    return {path for path in leaf if not any(other[: len(path)] == path != other for other in leaf)}
+
+
+def test_no_field_that_a_file_may_have_escapes_this_test() -> None:
+    assert promised() == leaves()
 
 
 def test_another_value_is_known_for_every_field() -> None:
