@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tpuops.doctor import bucket
+from tpuops.doctor.finding import State
+
 from .conftest import FILE, MACHINES, Clinic
+from .looking import look
 from .test_project_network import mended
 
 COMPUTE = "/compute/v1/projects/local-tests/zones/us-central1-a/instances"
@@ -40,7 +44,9 @@ def test_a_bucket_of_another_project(clinic: Clinic) -> None:
 
 def test_a_bucket_far_from_the_zone(clinic: Clinic) -> None:
     a_bucket(clinic, "EUROPE-WEST4")
-    clinic.doctor(code=2).is_broken("bucket", "bucket-far", "a bucket cannot move")
+    found = look(clinic, bucket.bucket)
+    assert (found.kind, found.exit_code) == ("bucket-far", 2)
+    assert "a bucket cannot move" in found.hint
 
 
 def test_a_bucket_that_we_may_see_and_not_write(clinic: Clinic) -> None:
@@ -83,9 +89,9 @@ def test_an_account_of_another_project_is_not_ours_to_make(clinic: Clinic) -> No
     clinic.cloud.ask("POST", "/_cloud/project", {"accounts": []})
     foreign = "trainer@somewhere-else.iam.gserviceaccount.com"
     clinic.write(FILE.replace("tpu: {", f"tpu: {{service_account: {foreign}, "))
-    seen = clinic.doctor(code=3)
-    seen.is_broken("accounts", "account-missing", "it lies in another project")
-    assert seen["accounts"]["fix"] is None
+    found = look(clinic, bucket.accounts)
+    assert (found.state, found.kind, found.fix) == (State.BROKEN, "account-missing", None)
+    assert "it lies in another project" in found.hint
 
 
 def made_by_hand(scopes: list[str]) -> dict[str, Any]:

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from tpuops.doctor import network
+from tpuops.doctor.finding import State
+
 from .conftest import FILE, Clinic
+from .looking import look
 
 COMPUTE = "/compute/v1/projects/local-tests"
 RULE = f"{COMPUTE}/global/firewalls/default-allow-ssh"
@@ -39,14 +43,17 @@ def test_no_network_of_that_name(clinic: Clinic) -> None:
 
 def test_a_network_without_subnetworks_of_its_own_needs_one_named(clinic: Clinic) -> None:
     clinic.write(in_network("training"))
-    clinic.doctor(code=2).is_broken("network", "subnetwork-unnamed", "networks subnets list --network=training")
+    found = look(clinic, network.network)
+    assert (found.kind, found.exit_code) == ("subnetwork-unnamed", 2)
+    assert "networks subnets list --network=training" in found.hint
 
 
 def test_a_subnetwork_of_another_network_and_none_of_that_name(clinic: Clinic) -> None:
     clinic.cloud.ask("GET", f"{COMPUTE}/global/networks/other")
     clinic.cloud.ask("GET", f"{COMPUTE}/regions/us-central1/subnetworks/theirs")
     clinic.write(in_network("default, subnetwork: theirs"))
-    clinic.doctor(code=2).is_broken("subnetwork", "subnetwork-elsewhere", "write `network: other`")
+    found = look(clinic, network.subnetwork)
+    assert (found.kind, found.hint.partition(",")[0]) == ("subnetwork-elsewhere", "write `network: other`")
     clinic.cloud.ask("POST", "/_cloud/project", {"networks": ["default"]})
     clinic.write(in_network("default, subnetwork: nowhere"))
     clinic.doctor(code=2).is_broken("subnetwork", "subnetwork-missing", "gcloud compute networks subnets list")
@@ -76,17 +83,23 @@ def test_a_rule_that_refuses_is_named_and_not_overruled(clinic: Clinic) -> None:
 @pytest.mark.parametrize(
     ("rule", "state", "kind"),
     [
-        ({"sourceRanges": ["203.0.113.0/24"]}, "warning", "firewall-narrow"),
-        ({"sourceRanges": ["0.0.0.0/0"], "targetTags": ["web"]}, "broken", "firewall-closed"),
-        ({"sourceRanges": ["0.0.0.0/0"], "disabled": True}, "broken", "firewall-closed"),
+        ({"sourceRanges": ["8.8.4.0/24"]}, State.WARNING, "firewall-narrow"),
+        ({"sourceRanges": ["0.0.0.0/0"], "targetTags": ["web"]}, State.BROKEN, "firewall-closed"),
+        ({"sourceRanges": ["0.0.0.0/0"], "disabled": True}, State.BROKEN, "firewall-closed"),
+        (
+            {"sourceRanges": ["0.0.0.0/0"], "allowed": [{"IPProtocol": "tcp", "ports": ["80"]}]},
+            State.BROKEN,
+            "firewall-closed",
+        ),
+        ({"sourceRanges": ["0.0.0.0/0"]}, State.OK, ""),
     ],
 )
-def test_a_rule_for_others_is_no_rule_for_us(clinic: Clinic, rule: dict[str, Any], state: str, kind: str) -> None:
+def test_a_rule_for_others_is_no_rule_for_us(clinic: Clinic, rule: dict[str, Any], state: State, kind: str) -> None:
     clinic.cloud.ask("DELETE", RULE)
     body = {"name": "some", "allowed": [{"IPProtocol": "tcp", "ports": ["20-25"]}], **rule}
     clinic.cloud.ask("POST", f"{COMPUTE}/global/firewalls", body)
-    found = clinic.doctor(code=0 if state == "warning" else 3)["firewall"]
-    assert (found["state"], found["class"]) == (state, kind)
+    found = look(clinic, network.firewall)
+    assert (found.state, found.kind) == (state, kind)
 
 
 def test_private_machines_get_out_after_both_ways_are_made(clinic: Clinic) -> None:
@@ -104,5 +117,5 @@ def test_private_machines_get_out_after_both_ways_are_made(clinic: Clinic) -> No
 def test_without_a_setup_the_missing_nat_is_a_note_only(clinic: Clinic) -> None:
     clinic.write(PRIVATE.replace("  setup: [[python3, -c, pass]]\n", ""))
     clinic.cloud.ask("POST", f"{SUBNETWORK}/setPrivateIpGoogleAccess", {"privateIpGoogleAccess": True})
-    found = clinic.doctor()["nat"]
-    assert (found["state"], found["class"]) == ("warning", "nat-missing")
+    found = look(clinic, network.nat)
+    assert (found.state, found.kind) == (State.WARNING, "nat-missing")

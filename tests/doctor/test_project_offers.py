@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tpuops.doctor import clock, offers
+from tpuops.doctor.finding import State
+
 from .conftest import Clinic
+from .looking import look
 
 V3 = "TPUV3sPodPerProjectPerZoneForTPUAPI"
 ZONE = "/v2/projects/local-tests/locations"
@@ -33,8 +36,8 @@ def said(clinic: Clinic, **settings: Any) -> None:
 @pytest.mark.parametrize(
     ("check", "lacking", "kind", "hint"),
     [
-        ("accelerator", "v3-8", "accelerator-not-offered", "did you mean v3-"),
-        ("runtime", "tpu-ubuntu2204-base", "runtime-not-offered", "it has: "),
+        ("accelerator", "v3-8", "accelerator-not-offered", "did you mean v6e-8?"),
+        ("runtime", "tpu-ubuntu2204-base", "runtime-not-offered", "did you mean tpu-vm-v4-base?"),
         ("machine-type", "e2-small", "machine-type-not-offered", "gcloud compute machine-types list"),
     ],
 )
@@ -77,12 +80,12 @@ def test_too_little_quota_for_the_machine_beside_it(clinic: Clinic) -> None:
 
 def test_quota_that_nobody_may_ask_for_and_doubtful_quota_are_notes(clinic: Clinic) -> None:
     said(clinic, quotas={V3: {"us-central1-a": 7}})
-    found = clinic.doctor()["tpu-quota"]
-    assert (found["state"], found["class"]) == ("warning", "quota-doubtful")
+    found = look(clinic, offers.tpu_quota)
+    assert (found.state, found.kind) == (State.WARNING, "quota-doubtful")
     clinic.access(disabled=["cloudquotas.googleapis.com"])
-    found = clinic.doctor()["tpu-quota"]
-    assert (found["state"], found["class"]) == ("warning", "quota-unseen")
-    assert "roles/cloudquotas.viewer" in found["hint"]
+    found = look(clinic, offers.tpu_quota)
+    assert (found.state, found.kind) == (State.WARNING, "quota-unseen")
+    assert "roles/cloudquotas.viewer" in found.hint
 
 
 def test_what_stands_in_another_zone_is_found_and_with_its_zone_put_back_down_removes_it(clinic: Clinic) -> None:
@@ -99,13 +102,14 @@ def test_a_clock_that_is_wrong(clinic: Clinic) -> None:
     seen.is_broken("clock", "clock-skew", "timedatectl set-ntp true")
     assert "behind the service's" in seen["clock"]["what"]
     said(clinic, clock_ahead_s=-100)
-    assert clinic.doctor()["clock"]["class"] == "clock-skew"
+    found = look(clinic, clock.clock)
+    assert (found.state, found.kind) == (State.WARNING, "clock-skew")
 
 
 def test_tools_that_are_not_installed(clinic: Clinic, tmp_path: Path) -> None:
     only = tmp_path / "bin"
     only.mkdir()
-    os.symlink("/usr/bin/ssh", only / "ssh")
+    (only / "ssh").symlink_to("/usr/bin/ssh")
     clinic.env["PATH"] = str(only)
     seen = clinic.doctor(code=3)
     seen.is_broken("tools", "tools-missing", "apt-get install tmux bubblewrap")

@@ -48,6 +48,11 @@ class Rule:
         """Whether it speaks of a TCP port."""
         return any(name in {"tcp", "6", "all"} and _within(port, ports) for name, ports in self.protocols)
 
+    @property
+    def public_ranges(self) -> tuple[str, ...]:
+        """The senders in the internet that it speaks of."""
+        return tuple(each for each in self.ranges if not ipaddress.ip_network(each, strict=False).is_private)
+
     def meets(self, sources: Sequence[str], *, wholly: bool) -> bool:
         """Whether it speaks of these senders; not `wholly`: of some of them."""
         wanted = [ipaddress.IPv4Network(source) for source in sources]

@@ -78,12 +78,11 @@ async def firewall(patient: Patient) -> Finding:
     first = next((rule for rule in here if rule.meets(sources, wholly=reach != "internal")), None)
     if first is not None and first.allows:
         return ok(f"network {name} lets tcp:{SSH} in, by rule {first.name}")
-    narrow = [rule for rule in here if rule.allows]
+    narrow = sorted({each for rule in here if rule.allows for each in rule.public_ranges})
     if first is None and narrow and reach == "external":
-        ranges = ", ".join(sorted({each for rule in narrow for each in rule.ranges}))
         return warning(
             "firewall-narrow",
-            f"network {name} lets tcp:{SSH} in from {ranges} only",
+            f"network {name} lets tcp:{SSH} in from {', '.join(narrow)} only",
             hint="all is well where this machine's address is one of them",
         )
     return _closed(patient, name, first)
