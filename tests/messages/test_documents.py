@@ -50,6 +50,27 @@ def test_its_document_is_what_the_schema_says(task: str, words: tuple[str, ...])
     check(task, said(task, *words, data=BUG))
 
 
+def test_the_documents_of_the_embedded_cloud_and_of_a_lease_are_what_the_schemas_say() -> None:
+    here = ("--env", "v3-8", "--cloud", "local")
+    said("plan", *here)
+    try:
+        for task, words in (
+            ("cloud.start", ()),
+            ("cloud.status", ()),
+            ("cloud.env", ()),
+            ("lock.show", here),
+            ("lock.break", (*here, "--yes")),
+            ("status", ("--all", "--cloud", "local")),
+        ):
+            document = said(task, *words)
+            assert "error" not in document, document
+            check(task, document)
+    finally:
+        document = said("cloud.stop")
+    assert document == {"stopped": True}
+    check("cloud.reset", said("cloud.reset"))
+
+
 def test_a_document_without_a_promised_key_is_noticed() -> None:
     document = said("diagnose", "-", data=BUG)
     for key in ("class", "action", "decisive_line", "line_number", "confidence", "advice"):

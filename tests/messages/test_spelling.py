@@ -39,8 +39,8 @@ def test_only_commands_are_spelled_anew(line: str, reads: str) -> None:
 def test_a_hint_can_be_typed_the_way_the_command_was() -> None:
     def said(program: str, path: str) -> str:
         env = {**os.environ, "PATH": path}
-        command, shape = [program, "plan"], {"capture_output": True, "text": True, "check": False, "timeout": 30}
-        done = subprocess.run(command, cwd=CHECKOUT, env=env, **shape)
+        pipe = subprocess.PIPE
+        done = subprocess.run([program, "plan"], cwd=CHECKOUT, env=env, stderr=pipe, text=True, check=False, timeout=30)
         assert done.returncode == 2
         return done.stderr
 
