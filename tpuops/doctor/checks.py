@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuops.doctor import bucket, clock, credentials, network, offers, permissions, project, tools
+from tpuops.doctor import bucket, clock, credentials, network, offers, permissions, preflight, project, tools
 from tpuops.doctor.finding import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -14,5 +14,6 @@ CHECKS: tuple[Check, ...] = (
     *bucket.CHECKS,
     *clock.CHECKS,
     *tools.CHECKS,
+    *preflight.CHECKS,
 )
 """One line a family."""

@@ -1,0 +1,69 @@
+"""`doctor` looks at machines that stand, on one worker and on four, and `--fix` clears what an earlier run left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.conftest import User, made_user
+from tests.lifecycle.test_commands import supervised
+from tests.lifecycle.test_run import training as process_of
+from tests.preflight.test_before_a_run import HOLDER, on_machine
+
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
+HOLDING = (
+    'setsid {env} python3 -c "{code}" >/tmp/held 2>&1 </dev/null & '
+    "until test -s /tmp/held; do sleep 0.1; done; pgrep -f LOCK_E[X]"
+)
+
+
+@pytest.fixture(scope="module")
+def slice_(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """Four workers that stand; before, there is nothing to look at."""
+    made = made_user(tmp_path_factory.mktemp("slice"))
+    file = made.folder / "environments/tiny.yaml"
+    file.write_text(file.read_text().replace("us-central1-a", "us-central2-b").replace("v3-8", "v4-32"))
+    assert machines(made)["state"] == "skipped"
+    made.run("up")
+    yield made
+    made.end()
+
+
+def machines(user: User, *words: str, code: int = 0) -> dict[str, Any]:
+    findings = user.run("doctor", *words, code=code)["findings"]
+    return dict(next(row for row in findings if row["check"] == "machines"))
+
+
+def test_four_workers_are_looked_at_together_and_the_odd_one_is_named(slice_: User) -> None:
+    found = machines(slice_)
+    assert (found["state"], found["what"]) == ("ok", "4 workers of tpuops-tiny-ada ready")
+    pid = on_machine(slice_, HOLDING.format(env="env", code=HOLDER), "--worker", "2")
+    found = machines(slice_, code=7)
+    assert (found["state"], found["class"]) == ("broken", "tpu-in-use")
+    assert f"worker 2 of tpuops-tiny-ada is not ready: device: held by process {pid} of" in found["what"]
+    assert f"--worker 2 --command 'sudo kill {pid}'" in found["hint"]
+    assert on_machine(slice_, "pgrep -f LOCK_E[X]", "--worker", "2") == pid
+    on_machine(slice_, f"kill {pid}", "--worker", "2")
+    pid = on_machine(slice_, HOLDING.format(env="env TPUOPS_RUN_ID=old", code=HOLDER), "--worker", "1")
+    assert machines(slice_, "--fix", "--yes")["state"] == "ok"
+    assert on_machine(slice_, f"kill -0 {pid} 2>/dev/null || echo gone", "--worker", "1") == "gone"
+
+
+def test_a_run_that_lives_is_looked_at_and_goes_on(user: User) -> None:
+    user.write(LONG, steps="100000", pace="0.05")
+    user.run("up")
+    before = supervised(user, "train")
+    assert machines(user, "--fix", "--yes")["state"] == "ok"
+    assert process_of(user) == before
+
+
+LONG = """
+import fcntl, time
+lock = open("/tmp/libtpu_lockfile", "w")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+for step in range(100000):
+    print(f"step={step} loss=1", flush=True)
+    time.sleep(0.05)
+"""
