@@ -13,8 +13,8 @@ import pytest
 
 from tpuops import embedded
 from tpuops.desired import desired
-from tpuops.diagnosis import decide
-from tpuops.diagnosis.verdict import Action, Basis, Budgets, Shape, Verdict
+from tpuops.diagnosis import decide, diagnose
+from tpuops.diagnosis.verdict import Action, Basis, Budgets, Evidence, Move, Shape, Verdict, WorkerEvidence
 from tpuops.environment import Environment, find, grants, load, owner_of, rules
 from tpuops.environment.complaints import sections
 from tpuops.environment.document import parse
@@ -23,6 +23,7 @@ from tpuops.errors import AccessError, NotFound
 from tpuops.lifecycle import finish, run
 from tpuops.lifecycle.supervise import _left_s
 from tpuops.remote import sync
+from tpuops.stages import signatures
 from tpuops.stages.record import RunRecord
 from tpuops.stages.run import spec_of
 from tpuops.stages.secrets import Secrets
@@ -74,6 +75,9 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("recovery", "budgets", "process_killed"): 0,
     ("recovery", "budgets", "infrastructure"): 0,
     ("recovery", "budgets", "preempted"): 0,
+    ("recovery", "overrides", "unknown", "action"): "give_up",
+    ("recovery", "overrides", "gcs_transient", "budget"): 0,
+    ("recovery", "signatures"): (),
     ("teardown", "success"): "keep",
     ("teardown", "failure"): "keep",
     ("teardown", "interrupt"): "delete",
@@ -150,15 +154,20 @@ class NothingKept:
 
 
 def _decisions(environment: Environment) -> list[str]:
-    """What would be done after the first failure of each budget's kind."""
-    budgets = Budgets(limits=environment.recovery.budgets.limits)
+    """What would be done after the first failure of each budget's kind, and of what the file alone explains."""
+    recovery = environment.recovery
+    budgets = Budgets(recovery.limits, overrides={name: Move(word) for name, word in recovery.actions.items()})
+    own = WorkerEvidence(exit_code=1, log=b"checkpoint step-40.npz is not readable")
     failures = (
         Verdict("native_crash", Action.RETRY_IN_PLACE, refinement="process_killed"),
         Verdict("tpu_in_use", Action.RETRY_IN_PLACE),
         Verdict("preempted", Action.RECREATE, basis=Basis.STATE),
+        Verdict("unknown", Action.NONE),
+        Verdict("gcs_transient", Action.RETRY_IN_PLACE),
+        diagnose(Evidence((own,), signatures=signatures.own(environment))),
     )
     shape = Shape(1, False, False)
-    return [str(decide(failure, shape, (), budgets, step=5).move) for failure in failures]
+    return [decide(failure, shape, (), budgets, step=5).reason for failure in failures]
 
 
 def _teardown(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import re2
 
-from tpuops.diagnosis.signatures import Library, Role, Signature, packaged
+from tpuops.diagnosis.signatures import Library, Role, Signature, Texts, packaged, with_texts
 from tpuops.errors import EnvironmentFileError
 
 _SET_MEMORY = 256 << 20
@@ -73,10 +73,7 @@ def _add(patterns: Any, signature: Signature) -> None:
     try:
         patterns.Add(signature.pattern)
     except re2.error as error:
-        problem = (
-            f"{signature.source}: {signature.id}: not a pattern RE2 knows: {signature.pattern.decode(errors='replace')}"
-        )
-        raise EnvironmentFileError("a signature file is not sound", evidence=[problem]) from error
+        raise EnvironmentFileError("a signature file is not sound", evidence=[_unreadable(signature)]) from error
 
 
 def _is_last(signature: Signature) -> bool:
@@ -96,12 +93,46 @@ def packaged_engine() -> Engine:
 
 
 @lru_cache(maxsize=4)
-def engine_with_progress(pattern: str) -> Engine:
-    """The packaged engine that also knows an environment's progress lines; without it where RE2 cannot read it."""
+def engine_for(progress: str = "", texts: Texts = ()) -> Engine:
+    """The engine that also knows an environment's progress lines, where RE2 can read them, and its own messages.
+
+    Raises:
+        EnvironmentFileError: with every problem of its signature files.
+    """
+    library = with_texts(texts)
+    _try_examples(library)
+    if _is_readable(progress):
+        own = Signature("environment-progress", "environment", Role.PROGRESS, progress.encode(), source="environment")
+        library = Library((*library.signatures, own), library.conflicts, {**library.by_id, own.id: own})
+    return packaged_engine() if library is packaged() else Engine(library)
+
+
+def _is_readable(progress: str) -> bool:
     try:
-        re2.compile(pattern.encode(), options())
+        return bool(progress) and bool(re2.compile(progress.encode(), options()))
     except re2.error:
-        return packaged_engine()
-    library = packaged()
-    own = Signature("environment-progress", "environment", Role.PROGRESS, pattern.encode(), source="environment")
-    return Engine(Library((*library.signatures, own), library.conflicts, {**library.by_id, own.id: own}))
+        return False
+
+
+def _try_examples(library: Library) -> None:
+    """Hold the user's own signatures against their examples; the packaged ones are held against theirs by tests."""
+    known = packaged().by_id
+    problems = []
+    for each in library.signatures:
+        if known.get(each.id) is each:
+            continue
+        try:
+            searcher = re2.compile(each.pattern, options())
+        except re2.error:
+            problems.append(_unreadable(each))
+            continue
+        missed = [text for text in each.examples if not searcher.search(text.encode())]
+        wrong = [text for text in each.counterexamples if searcher.search(text.encode())]
+        problems += [f"{each.source}: {each.id}: does not match its example {text!r}" for text in missed]
+        problems += [f"{each.source}: {each.id}: matches {text!r}, which it must not" for text in wrong]
+    if problems:
+        raise EnvironmentFileError("a signature file is not sound", evidence=problems)
+
+
+def _unreadable(signature: Signature) -> str:
+    return f"{signature.source}: {signature.id}: not a pattern RE2 knows: {signature.pattern.decode(errors='replace')}"

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from tpuops.diagnosis.across import LogVerdict, first_cause, verdict_of
 from tpuops.diagnosis.advice import advice_for
-from tpuops.diagnosis.classes import HEALTHY, PROCESS_KILLED, UNKNOWN
-from tpuops.diagnosis.engine import Engine, engine_with_progress, packaged_engine
+from tpuops.diagnosis.classes import CLASSES, HEALTHY, PROCESS_KILLED, UNKNOWN
+from tpuops.diagnosis.engine import Engine, engine_for
 from tpuops.diagnosis.examine import examine
 from tpuops.diagnosis.judge import Judgement
 from tpuops.diagnosis.states import api_verdict, device_verdict, state_verdict
@@ -27,7 +27,7 @@ _PRINTED_AT_ANY_SIGKILL = frozenset({"killed-by-shell", "exit-137", "child-sigki
 
 def diagnose(evidence: Evidence, *, engine: Engine | None = None) -> Verdict:
     """What happened to an attempt."""
-    used = engine or (engine_with_progress(evidence.progress) if evidence.progress else packaged_engine())
+    used = engine or engine_for(evidence.progress, evidence.signatures)
     if evidence.interrupted:
         return Verdict("interrupted", Action.NONE, advice="stopped on request", basis=Basis.EXIT)
     if evidence.workers and all(each.exit_code == 0 for each in evidence.workers):
@@ -36,13 +36,20 @@ def diagnose(evidence: Evidence, *, engine: Engine | None = None) -> Verdict:
     cause = first_cause(judged)
     others = [each for each in judged if each is not cause]
     by_state = state_verdict(evidence)
-    if by_state is not None:
+    if by_state is not None and not _outranks(cause, by_state, evidence):
         told = verdict_of(cause, others=others) if cause else None
         return replace(by_state, echoes=told.echoes) if told else by_state
     by_device = device_verdict(evidence)
     if cause is not None and not _silent(cause, by_device):
         return verdict_of(cause, advice=advice_for(cause.judgement), others=others)
     return by_device or api_verdict(evidence.api_errors) or _undecided(judged, evidence)
+
+
+def _outranks(cause: LogVerdict | None, by_state: Verdict, evidence: Evidence) -> bool:
+    """Whether the program's own fault shows while maintenance is merely announced: that is never retried (taxonomy,
+    precedence 7)."""
+    announced = by_state.failure_class == "maintenance_event" and evidence.node_state in {"", "READY"}
+    return announced and cause is not None and CLASSES[cause.failure_class].user_error
 
 
 def _silent(cause: LogVerdict, by_device: Verdict | None) -> bool:

@@ -7,6 +7,7 @@ what only a person can mend is never retried, and log text alone never stops or 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tpuops.diagnosis.classes import CLASSES, HEALTHY, PROCESS_KILLED, UNKNOWN, FailureClass, family_of
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Decision, Move, Past, Shape, Verdict
@@ -27,12 +28,16 @@ FIXES = frozenset(
 _FIRST_WAIT_S = {"capacity": 60.0, "gcs_transient": 15.0, "api_transient": 30.0, "resource_conflict": 30.0}
 _MACHINE_WAIT_S = 15.0
 _LONGEST_WAIT_S = 1800.0
+_HOUR_S, _OFTEN = 3600.0, 3
 
 
-def decide(verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budgets, *, step: int) -> Decision:
+def decide(
+    verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budgets, *, step: int, now: float = 0.0
+) -> Decision:
     """The next move for a run that failed with `verdict` after reaching training step `step`.
 
     `past` is every earlier recovery of the run in order; the entries since the last progress are what budgets count.
+    `now` is in seconds since the epoch; 0: nothing is said of when things happened.
     """
     failure = CLASSES.get(verdict.failure_class, CLASSES[UNKNOWN])
     wanted = budgets.overrides.get(failure.name)
@@ -50,7 +55,19 @@ def decide(verdict: Verdict, shape: Shape, past: Sequence[Past], budgets: Budget
     if wanted is Move.RESTART and verdict.basis not in {Basis.STATE, Basis.DEVICE}:
         reason = f"the environment asks for no more than a restart: {_why(verdict, failure)}"
         return Decision(Move.RESTART, reason, _backoff_s("", len(again)), budget)
+    if failure.escalates and not again and _comes_often(verdict, past, now):
+        again = [replace(past[-1], failure_class=recorded_class(verdict), action=Action.RETRY_IN_PLACE)]
     return _ladder(verdict, failure, shape, again, budget)
+
+
+def _comes_often(verdict: Verdict, past: Sequence[Past], now: float) -> bool:
+    """Whether a class that the log names comes for the third time within an hour, though each attempt got further.
+
+    Then a restart in place is no answer to it, and it is met as one that came back at once: with the next rung. What
+    advances is never given up for it, since progress refills every budget (the taxonomy's rule 8 is meant for both).
+    """
+    recent = [each for each in past if _same_cause(each, verdict) and each.at and 0 <= now - each.at <= _HOUR_S]
+    return bool(now) and verdict.basis is Basis.LOG and len(recent) >= _OFTEN - 1
 
 
 def since_progress(past: Sequence[Past], step: int) -> list[Past]:

@@ -96,9 +96,33 @@ def packaged() -> Library:
     return assemble((name, (folder / name).read_text(encoding="utf-8")) for name in names)
 
 
+Texts = tuple[tuple[str, str], ...]
+"""Signature files as name and content."""
+
+
+def texts_of(paths: Iterable[Path]) -> Texts:
+    """The files' contents.
+
+    Raises:
+        EnvironmentFileError: one cannot be read.
+    """
+    found = []
+    for path in paths:
+        try:
+            found.append((str(path), path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise EnvironmentFileError(f"cannot read the signature file {path}: {why}") from error
+    return tuple(found)
+
+
 def with_user_files(paths: Iterable[Path]) -> Library:
     """The packaged library and a user's files, later ones winning; each replacement is a conflict that is named."""
-    texts = [(str(path), path.read_text(encoding="utf-8")) for path in paths]
+    return with_texts(texts_of(paths))
+
+
+def with_texts(texts: Texts) -> Library:
+    """As `with_user_files`, of what was read already."""
     return assemble(texts, onto=packaged()) if texts else packaged()
 
 
@@ -141,20 +165,48 @@ def _unknown_references(by_id: Mapping[str, Signature]) -> list[str]:
 
 def _read(name: str, text: str, problems: list[str]) -> list[Signature]:
     try:
-        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader, in C
-        if document.get("version") != LIBRARY_VERSION:
-            problems.append(f"{name}: version {document.get('version')} is not {LIBRARY_VERSION}")
-            return []
+        document, lines = _parsed(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        problems.append(f"{name}:{line}: not YAML: {error.problem or error}")
+        return []
     except (yaml.YAMLError, AttributeError) as error:
-        problems.append(f"{name}: not a signature file: {error}")
+        problems.append(f"{name}:1: not a signature file: {error}")
+        return []
+    if document.get("version") != LIBRARY_VERSION or not document.get("family"):
+        problems.append(f"{name}:1: needs `version: {LIBRARY_VERSION}` and a `family`")
         return []
     found = []
-    for entry in document.get("signatures") or []:
+    for line, entry in zip(lines, document.get("signatures") or [], strict=True):
         try:
-            found.append(_signature(entry, document, name))
-        except (KeyError, ValueError, TypeError) as error:
-            problems.append(f"{name}: {entry.get('id', entry) if isinstance(entry, dict) else entry}: {error!r}")
+            found.append(_signature(entry, document, f"{name}:{line}"))
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            who = entry.get("id", "a signature") if isinstance(entry, dict) else repr(entry)
+            problems.append(f"{name}:{line}: {who}: {_said(error)}")
     return found
+
+
+def _parsed(text: str) -> tuple[Mapping[str, Any], list[int]]:
+    """The document, and the line of each of its signatures."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise AttributeError("it holds no keys")
+        document = loader.construct_document(node)
+    finally:
+        loader.dispose()
+    entries = [value for key, value in node.value if key.value == "signatures"]
+    listed = entries[-1].value if entries and isinstance(entries[-1], yaml.SequenceNode) else []
+    return dict(document), [entry.start_mark.line + 1 for entry in listed]
+
+
+def _said(error: Exception) -> str:
+    """What is wrong with a signature, in words."""
+    if isinstance(error, KeyError):
+        name = error.args[0]
+        return f"`{name}` is missing" if name in _KEYS else f"there is no class or varying part `{name}`"
+    return str(error)
 
 
 _KEYS = frozenset(

@@ -72,7 +72,8 @@ class Evidence:
     `node_missing` means that the API said NOT_FOUND, or showed another id under the name. `silence_s` is how long
     nothing advanced in a process that lives, `phase` what it was doing (start, compile, restore, train, checkpoint);
     `symptoms`, `queued_state` and `vm_events` are the API's words (google-cloud.md 2.2, 2.6; Compute system events).
-    `progress` is the environment's own pattern of progress lines, beside the forms that are known.
+    `progress` is the environment's own pattern of progress lines, beside the forms that are known, and `signatures` are
+    its own signature files, as name and content.
     """
 
     workers: tuple[WorkerEvidence, ...]
@@ -87,6 +88,7 @@ class Evidence:
     vm_events: tuple[str, ...] = ()
     api_errors: tuple[ApiError, ...] = ()
     progress: str = ""
+    signatures: tuple[tuple[str, str], ...] = ()
 
 
 class Basis(StrEnum):
@@ -133,11 +135,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One earlier failure of this run: its class, what was done, and the training step reached before it."""
+    """One earlier failure of this run: its class, what was done, the training step reached before it, and when (seconds
+    since the epoch; 0 where nobody noted it)."""
 
     failure_class: str
     action: Action
     step: int
+    at: float = 0.0
 
 
 class Move(StrEnum):

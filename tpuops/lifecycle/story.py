@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tpuops.diagnosis.verdict import Budgets, Shape
+from tpuops.diagnosis.signatures import Texts
+from tpuops.diagnosis.verdict import Budgets, Move, Shape
 from tpuops.lifecycle.site import Site
 from tpuops.remote.sync import Revision
 from tpuops.resources import Node
 from tpuops.stages import run as runs
+from tpuops.stages import signatures
 from tpuops.stages.apply import Crew
 from tpuops.stages.record import CLOSED, RUNNING, Records, RunRecord
 from tpuops.stages.watch import Eyes, Progress
@@ -42,6 +44,7 @@ class Story:
     useful_s: float = 0.0
     rows: list[dict[str, Any]] = field(default_factory=list)
     preflight: list[dict[str, Any]] = field(default_factory=list)
+    signatures: Texts = ()
 
     @property
     def machine(self) -> Node:
@@ -56,14 +59,15 @@ class Story:
 
     @property
     def budgets(self) -> Budgets:
-        """The file's limits on recoveries."""
-        return Budgets(limits=self.site.environment.recovery.budgets.limits)
+        """The file's limits on recoveries, and its word for single classes."""
+        recovery = self.site.environment.recovery
+        return Budgets(recovery.limits, overrides={name: Move(word) for name, word in recovery.actions.items()})
 
     @property
     def eyes(self) -> Eyes:
         """What watching needs."""
         site = self.site
-        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show)
+        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show, self.signatures)
 
     def objects(self, kind: str) -> str:
         """The prefix of one kind of this run's objects in the home bucket."""
@@ -120,7 +124,10 @@ async def open_story(site: Site, crew: Crew, source: Source) -> Story:
     records = Records(site.store, f"{site.prefix}run.json")
     found = await records.read()
     record = found if found is not None else new_record(site, source)
-    story = Story(site, crew, source, records, record, site.clock.monotonic())
+    own = signatures.own(site.environment)
+    for conflict in signatures.conflicts(own):
+        site.journal.record("signatures.conflict", what=conflict)
+    story = Story(site, crew, source, records, record, site.clock.monotonic(), signatures=own)
     if found is not None and found.state != CLOSED:
         await story.note()
     return story

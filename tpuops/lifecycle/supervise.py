@@ -7,6 +7,7 @@ the run's record true, so that another controller can go on from any point.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -102,7 +103,8 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
             return ended
         _take_back(story)
         verdict = end.verdict or diagnose(end.evidence)
-        decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step)
+        now = story.site.clock.now().timestamp()
+        decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step, now=now)
         story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
         if decision.move not in {Move.FINISH, Move.GIVE_UP}:
             entry = await _recovered(story, end, verdict, decision)
@@ -175,7 +177,7 @@ async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: 
         decision = replace(decision, move=Move.RECONNECT)
     await _note(story, end, verdict, decision)
     if end.agent is not None:
-        await _keep_what_is_there(story, end.agent, decision)
+        await _keep_what_is_there(story, end.agent, decision, end.texts)
     if end.node is None:
         story.site.journal.record("node.lost", name=story.machine.name, id=story.machine.id)
     story.node = await carry_out(decision, story.machine, story.site.desired, story.crew)
@@ -196,9 +198,10 @@ async def _stands(story: Story) -> bool:
     raise AssertionError("the last look returns")
 
 
-async def _keep_what_is_there(story: Story, agent: Agent, decision: Decision) -> None:
+async def _keep_what_is_there(story: Story, agent: Agent, decision: Decision, texts: Mapping[str, bytes]) -> None:
     """Evidence always; results too before a planned stop or deletion of a machine that still answers."""
-    await harvest(agent, story.site.store, f"{story.objects('evidence')}{story.record.attempt}/", story.crew)
+    prefix = f"{story.objects('evidence')}{story.record.attempt}/"
+    await harvest(agent, story.site.store, prefix, story.crew, texts)
     if decision.move in {Move.STOP_START, Move.RECREATE}:
         try:
             await saved(story, agent)
@@ -222,7 +225,8 @@ async def _reconnected(story: Story) -> Attempt | AttemptEnd:
 
 
 async def _note(story: Story, end: AttemptEnd, verdict: Verdict, decision: Decision) -> None:
-    past = Past(recorded_class(verdict), DONE_AS[decision.move], story.record.best_step)
+    at = story.site.clock.now().timestamp()
+    past = Past(recorded_class(verdict), DONE_AS[decision.move], story.record.best_step, at)
     story.rows.append(
         {
             "class": verdict.refinement or verdict.failure_class,

@@ -19,7 +19,7 @@ from tpuops.errors import AccessError, CloudError, QuotaExceeded, Transient
 from tpuops.facts import catalogue
 from tpuops.plan import Plan, Role, Verb
 from tpuops.resources import Desired, Node, Vm, VmSpec
-from tpuops.stages import quota
+from tpuops.stages import quota, signatures
 from tpuops.stages.quota import Shortage
 
 Answer = TypeVar("Answer")
@@ -31,8 +31,9 @@ def trainable(environment: Environment) -> None:
     """Calls nothing.
 
     Raises:
-        EnvironmentFileError: `train` and `run` cannot do yet what the file asks for.
+        EnvironmentFileError: `train` and `run` cannot do yet what the file asks for, or a signature file is not sound.
     """
+    signatures.own(environment)
     found = list(_workers(environment))
     if found:
         raise refused(environment, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from tpuops.cloud.port import ObjectStore
@@ -16,6 +16,8 @@ from tpuops.diagnosis.verdict import Action, Past
 from tpuops.errors import Busy, Conflict
 
 RUNNING, ENDED, CLOSED = "running", "ended", "closed"
+FORMAT = 1
+"""Of the record's form. A later one was written by a later version, which this one must not write over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class RunRecord:
     recoveries: tuple[Mapping[str, Any], ...] = ()
     outcome: Mapping[str, Any] = field(default_factory=dict)
     by: str = ""
+    format: int = FORMAT
     program: str = ""
     commit: str = ""
     changed: int = 0
@@ -54,22 +57,36 @@ class Records:
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._store, self._name = store, name
         self._generation = 0
+        self._unreadable = b""
+        self.age_s = 0.0
+        """How long before the last read it had been written, by the server's clock."""
 
     async def read(self) -> RunRecord | None:
-        """The record, None where no run was ever started or the object is unreadable."""
+        """The record, None where no run was ever started or the object is unreadable.
+
+        Raises:
+            Busy: a later version wrote it.
+        """
         found = await self._store.read(self._name)
+        self._generation, self._unreadable = 0 if found is None else found.stat.generation, b""
         if found is None:
-            self._generation = 0
             return None
-        self._generation = found.stat.generation
-        return parse(found.data)
+        self.age_s = (found.server_now - found.stat.updated).total_seconds()
+        record = parse(found.data)
+        if record is None:
+            self._unreadable = found.data
+        return record
 
     async def write(self, record: RunRecord) -> None:
-        """Write over the generation last read.
+        """Write over the generation last read. Bytes that nobody could read are kept beside it first.
 
         Raises:
             Busy: somebody else wrote meanwhile; only the lease's holder writes, so this process lost it.
         """
+        if self._unreadable:
+            aside = f"{self._name}.unreadable-{self._generation}"
+            await self._store.write(aside, self._unreadable, if_generation=None)
+            self._unreadable = b""
         try:
             stat = await self._store.write(self._name, record.data(), if_generation=self._generation)
         except Conflict as error:
@@ -81,13 +98,31 @@ class Records:
 
 
 def parse(data: bytes) -> RunRecord | None:
-    """Read a record's bytes; None for bytes that are none."""
+    """Read a record's bytes, of this version or an earlier one; None for bytes that are none.
+
+    Raises `Busy` for a record of a later version.
+    """
     try:
         raw = json.loads(data)
-        past = tuple(Past(row["failure_class"], Action(row["action"]), row["step"]) for row in raw.pop("past"))
+        _refuse_newer(raw)
+        past = tuple(
+            Past(row["failure_class"], Action(row["action"]), row["step"], row.get("at", 0.0))
+            for row in raw.pop("past")
+        )
+        raw = {each.name: raw[each.name] for each in fields(RunRecord) if each.name in raw}
         return RunRecord(**{**raw, "past": past, "recoveries": tuple(raw["recoveries"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _refuse_newer(raw: Mapping[str, Any]) -> None:
+    told = raw.get("format", FORMAT)
+    if isinstance(told, int) and told > FORMAT:
+        raise Busy(
+            f"run {raw.get('run_id')} is on record in the form {told} of a later version of tpuops, and this one knows "
+            f"{FORMAT}; nothing was touched",
+            hint="use that version, or a later one",
+        )
 
 
 def next_attempt(record: RunRecord, node_id: str) -> RunRecord:

@@ -6,7 +6,7 @@ stopping and deleting were corroborated by whoever decided. Nothing here judges.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -72,10 +72,13 @@ async def with_capacity(make: Callable[[], Awaitable[Result]], crew: Crew) -> Re
     return await make()
 
 
-async def harvest(agent: Agent, store: ObjectStore, prefix: str, crew: Crew) -> None:
-    """Save what explains the failure. What cannot be read or saved is said, and stops nothing."""
+async def harvest(
+    agent: Agent, store: ObjectStore, prefix: str, crew: Crew, known: Mapping[str, bytes] | None = None
+) -> None:
+    """Save what explains the failure; `known` is what the machine said of it already. What cannot be read or saved is
+    said, and stops nothing."""
     try:
-        evidence = await agent.evidence()
+        evidence = known or await agent.evidence()
         for name, data in evidence.items():
             await store.write(f"{prefix}{name}", data, if_generation=None)
     except (RemoteError, CloudError) as error:

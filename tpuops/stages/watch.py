@@ -6,19 +6,21 @@ READY node is connected to again and the log is read on from the byte where it b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import re2
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import CloudReader
+from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Evidence, Verdict, WorkerEvidence
 from tpuops.errors import Unreachable
 from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
 from tpuops.resources import Node
 from tpuops.stages.access import Lost, Route, reach
+from tpuops.stages.evidence import Found, look
 
 TAIL_BYTES = 1 << 20
 LINE_BYTES = 1 << 16
@@ -68,7 +70,7 @@ class Progress:
 class AttemptEnd:
     """How an attempt ended: its evidence, the agent if it can still be asked, and when it was noticed.
 
-    `verdict`: what preflight found, where that kept it from starting.
+    `verdict`: what preflight found, where that kept it from starting; `texts`: what the machine said of the failure.
     """
 
     evidence: Evidence
@@ -76,6 +78,7 @@ class AttemptEnd:
     noticed_at: float
     node: Node | None
     verdict: Verdict | None = None
+    texts: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -105,6 +108,7 @@ class Eyes:
     clock: Clock
     journal: Journal
     show: Callable[[bytes], None]
+    signatures: Texts = ()
 
 
 async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
@@ -127,7 +131,7 @@ async def _follow(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEn
         if isinstance(item, LogChunk):
             _take(item, attempt, progress, eyes)
         else:
-            return _ended(item, attempt, progress, eyes)
+            return await _ended(item, attempt, progress, eyes)
     raise Unreachable("the log stream ended without saying how the training ended")
 
 
@@ -142,12 +146,29 @@ def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> 
         eyes.journal.record("train.stepping", attempt=attempt.number, step=progress.first_step)
 
 
-def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
+async def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
+    """The end as the machine tells it; of a failure, machine and API are asked what they know beside the log."""
+    noticed_at = eyes.clock.monotonic()
     code = item.code if isinstance(item, Exit) else None
-    signal = item.signal if isinstance(item, Exit) else 0
-    worker = WorkerEvidence(worker=0, log=bytes(attempt.tail), exit_code=code, signal=signal)
-    evidence = Evidence((worker,), attempt.node.state, attempt.node.health, progress=progress.pattern)
-    return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), attempt.node)
+    found = Found() if code == 0 else await look(attempt.agent, attempt.node, eyes.cloud, eyes.journal)
+    node = found.node or attempt.node
+    worker = WorkerEvidence(
+        worker=0,
+        log=bytes(attempt.tail),
+        exit_code=code,
+        signal=item.signal if isinstance(item, Exit) else 0,
+        kernel_log=found.kernel_log,
+        devices=found.devices,
+    )
+    evidence = Evidence(
+        (worker,),
+        node.state,
+        node.health,
+        vm_events=found.events,
+        progress=progress.pattern,
+        signatures=eyes.signatures,
+    )
+    return AttemptEnd(evidence, attempt.agent, noticed_at, node, texts=found.texts)
 
 
 async def _again(attempt: Attempt, eyes: Eyes) -> Agent | AttemptEnd:
@@ -168,5 +189,6 @@ def _gone(attempt: Attempt, node: Node | None, eyes: Eyes) -> AttemptEnd:
         node_state="" if node is None else node.state,
         node_health="" if node is None else node.health,
         node_missing=missing,
+        signatures=eyes.signatures,
     )
     return AttemptEnd(evidence, None, eyes.clock.monotonic(), node)

@@ -1,0 +1,78 @@
+"""Evidence: what machine and API say of an attempt that failed, beside its log. Reads only.
+
+Everything is asked at once and bounded in time; what could not be had is said, and the verdict is given without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tpuops.cloud.port import CloudReader
+from tpuops.errors import AccessError, CloudError, RemoteError
+from tpuops.journal import Journal
+from tpuops.remote.port import Agent
+from tpuops.resources import Node
+
+Answer = TypeVar("Answer")
+
+ASKED_FOR_S = 15.0
+_EVENTS = {
+    "preempted": ("TRUE", "compute.instances.preempted"),
+    "maintenance-event": ("TERMINATE_ON_HOST_MAINTENANCE", "compute.instances.terminateOnHostMaintenance"),
+}
+"""What the machine's metadata server says, and the system event it announces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was learned. `node` is None where the API did not show the very node; `texts` are the machine's, by name.
+
+    `kernel_log` holds what the kernel said since the attempt began, None where that cannot be told from what it said
+    before or to others; `devices` is None where none are expected.
+    """
+
+    node: Node | None = None
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    kernel_log: bytes | None = None
+    devices: int | None = None
+    events: tuple[str, ...] = ()
+
+
+async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -> Found:
+    """Ask the machine and the API what they know."""
+    texts, shown = await asyncio.gather(
+        _had(agent.evidence(), journal, "machine"), _had(cloud.node(node.place, node.name), journal, "node")
+    )
+    texts = texts or {}
+    machine = _machine(texts.get("machine.json", b""))
+    devices = machine.get("device_files")
+    return Found(
+        node=shown if shown is not None and shown.id == node.id else None,
+        texts=texts,
+        kernel_log=texts.get("kernel-attempt.txt"),
+        devices=devices if isinstance(devices, int) else None,
+        events=tuple(event for key, (word, event) in _EVENTS.items() if machine.get(key) == word),
+    )
+
+
+def _machine(data: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+async def _had(question: Awaitable[Answer], journal: Journal, what: str) -> Answer | None:
+    try:
+        async with asyncio.timeout(ASKED_FOR_S):
+            return await question
+    except (RemoteError, CloudError, AccessError) as error:
+        journal.record("evidence.incomplete", what=what, why=error.message)
+    except TimeoutError:
+        journal.record("evidence.incomplete", what=what, why=f"no answer in {ASKED_FOR_S:.0f} s")
+    return None
