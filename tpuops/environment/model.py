@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_serializer
 
 from tpuops.environment import grants
 from tpuops.environment.problems import Lines, Wrong
+from tpuops.environment.recovery import Recovery
 from tpuops.environment.values import (
     Argument,
     BucketName,
@@ -147,29 +148,6 @@ class Train(_Section):
     progress: Pattern | None = None
 
 
-class BudgetSection(_Section):
-    """How many recoveries each cause may take without progress in between."""
-
-    process_killed: int = Field(default=3, ge=0, le=1000)
-    infrastructure: int = Field(default=3, ge=0, le=1000)
-    preempted: int = Field(default=10, ge=0, le=1000)
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """The budgets by the name of their cause."""
-        return {
-            "process_killed": self.process_killed,
-            "infrastructure": self.infrastructure,
-            "preempted": self.preempted,
-        }
-
-
-class Recovery(_Section):
-    """What may be spent on keeping a run alive."""
-
-    budgets: BudgetSection = BudgetSection()
-
-
 class Teardown(_Section):
     """What becomes of TPU and VM at each kind of end; the bucket always stays."""
 
@@ -290,12 +268,12 @@ class Environment(_Section):
         """The folder to sync, absolute."""
         return source_folder(self._path, self.train.source)
 
-    def on_embedded_cloud(self) -> Environment:
-        """The same environment with `cloud: local` and a project that can be nobody's."""
-        project = self.project if self.project.startswith("local-") else f"local-{self.project}"[:30].rstrip("-")
-        return self.model_copy(update={"cloud": "local", "project": project})
     @property
     def is_example(self) -> bool:
         """Whether it is for Google and its project is still the one of the shipped files, which is nobody's here."""
         return self.cloud == "google" and self.project == SHIPPED_PROJECT
 
+    def on_embedded_cloud(self) -> Environment:
+        """The same environment with `cloud: local` and a project that can be nobody's."""
+        project = self.project if self.project.startswith("local-") else f"local-{self.project}"[:30].rstrip("-")
+        return self.model_copy(update={"cloud": "local", "project": project})

@@ -139,6 +139,21 @@ def source_exists(draft: Draft) -> Iterator[Finding]:
         yield Finding(_SOURCE, f"{source} is all of {folder}", "give the folder of the program alone")
 
 
+def signatures_exist(draft: Draft) -> Iterator[Finding]:
+    """The files of the user's own messages are there; what stands in them is read by who recognises messages."""
+    recovery = draft.values.get("recovery")
+    listed = recovery.get("signatures") if isinstance(recovery, Mapping) else None
+    for index, name in enumerate(listed if isinstance(listed, tuple | list) else ()):
+        here = ("recovery", "signatures", index)
+        if not isinstance(name, str) or here in draft.refused:
+            continue
+        path = draft.file.parent / pathlib.Path(name).expanduser()
+        if not path.is_file():
+            siblings = [entry.name for entry in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+            near = did_you_mean(path.name, siblings)
+            yield Finding(here, f"there is no file {name}", near or "the path is relative to this file's folder")
+
+
 def _neighbours(folder: pathlib.Path) -> list[str]:
     parent = folder.parent
     return [entry.name for entry in parent.iterdir() if entry.is_dir()] if parent.is_dir() else []
@@ -222,6 +237,7 @@ RULES: tuple[Rule, ...] = (
     runtime_of_generation,
     runtime_of_hosts,
     source_exists,
+    signatures_exist,
     outputs_apart,
     secrets_kept_apart,
     disks_of_several_workers,
