@@ -8,7 +8,7 @@ import time
 import pytest
 
 from . import logins
-from .conftest import ADA, AUTH, Clinic
+from .conftest import ADA, AUTH, Clinic, Seen
 
 OWNERS = {ADA: ["roles/owner"], logins.ROBOT: ["roles/owner"]}
 IMAGE = "projects/debian-cloud/global/images/family/debian-12"
@@ -164,7 +164,8 @@ def test_on_a_machine_its_own_account_counts_with_the_scopes_it_was_made_with(cl
     clinic.cloud.ask("POST", path, machine)
     made = clinic.cloud.ask("GET", f"{path}/desk")
     clinic.env["GCE_METADATA_HOST"] = f"{clinic.cloud.url.removeprefix('http://')}/m/{made['id']}"
-    seen = clinic.doctor(code=3)
+    done = clinic.typed_anew("doctor", "--env", "tiny", "--json")  # the server's address is read at import
+    seen = Seen(clinic.document(done, 3))
     assert seen["credentials"]["what"] == f"{logins.ROBOT}, by this machine's own service account"
     seen.is_broken("scopes", "scopes-insufficient", "set-service-account NAME --scopes=cloud-platform")
     assert "devstorage.read_only" in seen["scopes"]["evidence"][0]
