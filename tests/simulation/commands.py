@@ -12,6 +12,7 @@ from tpuops.lifecycle.lock import break_lock
 from tpuops.lifecycle.run import run, train
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.stop import stop
+from tpuops.lifecycle.told import acknowledge
 from tpuops.lifecycle.up import up
 
 
@@ -19,6 +20,7 @@ async def given(command: str, life: Life, site: Site) -> Ended:
     """Carry out one command; its end as the process would end."""
     if command in {"run", "train"}:
         report = await (run if command == "run" else train)(site, SOURCE)
+        await acknowledge(site, report.run.get("run_id", ""))
         return Ended(life, report.exit_code, report.document)
     if command == "up":
         done = await up(site)

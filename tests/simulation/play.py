@@ -33,6 +33,7 @@ from tpuops.lifecycle.down import down
 from tpuops.lifecycle.run import run
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Source
+from tpuops.lifecycle.told import acknowledge
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.wire import Request
 from tpuops.localcloud.core.world import World
@@ -215,6 +216,7 @@ class Stage:
     async def _act(self, life: Life, site: Site) -> Ended:
         """What a controller was started for."""
         report = await run(site, SOURCE)
+        await acknowledge(site, report.run.get("run_id", ""))
         return Ended(life, report.exit_code, report.document)
 
     def _site(self, life: Life) -> Site:

@@ -8,6 +8,7 @@ a kill between two writes is a kill at a point. The killed one cleans nothing up
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,8 @@ from tests.simulation.properties import (
 from tests.simulation.schedules import Schedule
 from tests.simulation.troubles import INFEED
 from tests.simulation.worker import Program
+from tpuops.lifecycle import told
 from tpuops.lifecycle.site import Site
-from tpuops.stages import record
 
 FIRST, SECOND, AGAIN = 200, 201, 202
 LATER_S = 1.0
@@ -89,19 +90,19 @@ SCENES = (
 
 @dataclass(slots=True)
 class Swept:
-    """One life of a scene: what was seen, and in what state the run's record was when the second one began."""
+    """One life of a scene: what was seen, and whether the run's end had been shown when the second one began."""
 
     history: History
     points: list[str]
     killed: bool = False
-    record_then: str = ""
+    told_then: bool = False
     again_changed: list[str] = field(default_factory=list)
     changes: Counter[str] = field(default_factory=Counter)
 
     @property
     def begun_anew(self) -> bool:
-        """Whether the run was over and closed before the kill, so that the next command is about a new one."""
-        return self.killed and self.record_then == record.CLOSED and self.end.document.get("run_id") is not None
+        """Whether the run was over, and its end shown, before the kill: then the next command is about a new one."""
+        return self.killed and self.told_then and self.end.document.get("run_id") is not None
 
     @property
     def end(self) -> Ended:
@@ -144,7 +145,7 @@ class Sweep(Stage):
             return
         assert self.doom is not None
         await asyncio.sleep(self.doom.after_s)  # what was on its way when it died arrives
-        self.swept.killed, self.swept.record_then = True, self._record_state()
+        self.swept.killed, self.swept.told_then = True, self._was_told()
         await self._begin(Life("desk" if self.doom.same_host else "elsewhere", SECOND), self.scene.command)
 
     async def _once_more(self) -> None:
@@ -155,11 +156,13 @@ class Sweep(Stage):
             rows = [row for _, row in list(self.net.core.world.items("request"))[before:]]
             self.swept.again_changed = [row["method"] for row in rows if row["mutating"]]
 
-    def _record_state(self) -> str:
-        name = f"{self._wanted.bucket.name}/tpuops/sim/run.json"
-        found = self.net.core.world.get("storage.object", name)
-        parsed = record.parse(self.net.core.world.content(found["content"])) if found else None
-        return parsed.state if parsed else ""
+    def _was_told(self) -> bool:
+        """Whether the end of the run on record was shown."""
+        prefix = f"{self._wanted.bucket.name}/tpuops/sim/"
+        world = self.net.core.world
+        found = [world.get("storage.object", f"{prefix}{name}") for name in ("run.json", told.NAME)]
+        run, shown = (json.loads(world.content(each["content"])).get("run_id") if each else None for each in found)
+        return run is not None and run == shown
 
     def _begin(self, life: Life, command: str) -> asyncio.Task[Ended]:
         self._commands[life.pid] = command
@@ -241,7 +244,7 @@ def _shown(history: History) -> list[dict[str, Any]]:
 
 
 def _same_training(whole: Swept, swept: Swept) -> list[str]:
-    """As many processes as undisturbed; a run that was closed before the kill is over, and `run` begins another one."""
+    """As many processes as undisturbed; after an end that was shown `run` begins another one, and only then."""
     wanted, got = len(whole.history.started), len(swept.history.started)
     if swept.begun_anew:
         wanted += 1  # which meets no fault: each fires once

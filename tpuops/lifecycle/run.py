@@ -21,6 +21,7 @@ from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
+from tpuops.lifecycle.told import untold
 from tpuops.lifecycle.up import compared, planned, provision
 from tpuops.stages.access import let_in
 from tpuops.stages.apply import Crew
@@ -71,6 +72,8 @@ async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool) -> R
     try:
         if story.record.state == ENDED:
             return await _closed(story, tear_down=tear_down)
+        if (past := await untold(story)) is not None:
+            return past
         return await _provisioned(story, tear_down=tear_down)
     except asyncio.CancelledError:
         await _interrupted(story, tear_down=tear_down)

@@ -38,6 +38,7 @@ class Answer:
         document: what `--json` prints.
         text: what stdout shows otherwise.
         following: commands to type next, each with what it does; shown last, on stderr.
+        shown: awaited once all of it is said; it says nothing itself, and raises no `TpuopsError`.
         then: what this process becomes once all of it is said and closed; never where a signal came.
         error: shown on stderr (inside the document with `--json`); its exit code becomes the task's.
         exit_code: the task's exit code where `error` is None.
@@ -46,6 +47,7 @@ class Answer:
     document: Mapping[str, Any] | Sequence[Any] = field(default_factory=dict)
     text: str = ""
     following: Sequence[tuple[str, str]] = ()
+    shown: Callable[[], Coroutine[Any, Any, None]] | None = None
     then: Callable[[], Never] | None = None
     error: TpuopsError | None = None
     exit_code: int = 0
@@ -110,6 +112,8 @@ def conclude(body: Body, console: Console, *, as_json: bool) -> int:
         exit_code = _exit_code(answer, stop)
         with contextlib.suppress(ReaderGone):
             _show(answer, exit_code, console, as_json=as_json)
+            if answer.shown is not None:
+                asyncio.run(answer.shown())
     if answer.then is not None and not exit_code:
         answer.then()
     return exit_code
