@@ -133,37 +133,6 @@ def test_twelve_writers_race_for_one_object_and_one_wins_also_across_a_restart(b
     assert write(2) is None
 
 
-def test_a_kill_loses_nothing_that_was_acknowledged(bare_cloud):
-    bare_cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bkt"})
-    acknowledged = []
-
-    def write(number):
-        try:
-            bare_cloud.ask("POST", f"{UPLOAD}o{number}", {"number": number})
-            bare_cloud.ask("POST", f"{NODES}?nodeId=n{number}", V3)
-            acknowledged.append(number)
-        except OSError:
-            pass  # killed under way: not acknowledged
-
-    with concurrent.futures.ThreadPoolExecutor(4) as writers:
-        begun = [writers.submit(write, number) for number in range(400)]
-        while len(acknowledged) < 60:
-            time.sleep(0.005)
-        bare_cloud.kill()
-        for attempt in begun:
-            attempt.cancel()
-    before = bare_cloud.url
-    bare_cloud.start()
-    assert bare_cloud.url == before
-    assert 60 <= len(acknowledged) < 400
-    names = {node["name"].rsplit("/", 1)[1] for node in bare_cloud.status()["nodes"]}
-    assert {f"n{number}" for number in acknowledged} <= names
-    for number in acknowledged:
-        assert bare_cloud.ask("GET", f"/storage/v1/b/bkt/o/o{number}?alt=media") == {"number": number}
-    creates = bare_cloud.requests(method="tpu.nodes.create", status=200)
-    assert len({entry["n"] for entry in creates}) >= len(acknowledged)
-
-
 def test_operations_end_also_when_the_program_was_away(bare_cloud):
     operation = bare_cloud.ask("POST", f"{NODES}?nodeId=n1", V3)
     bare_cloud.kill()
