@@ -14,6 +14,13 @@ from .conftest import ADA, Clinic
 ROBOT = "robot@local-tests.iam.gserviceaccount.com"
 AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/ci/providers/hub"
 CANARY = "1//refresh-token-that-nobody-may-see"
+PERSON = {
+    "type": "authorized_user",
+    "client_id": "764086051850-x.apps.googleusercontent.com",
+    "client_secret": "d-FL95",
+    "refresh_token": CANARY,
+}
+"""As gcloud writes it; where it is exchanged, an embedded cloud's login says itself."""
 
 
 def person(clinic: Clinic, *, quota_project: str = "local-tests", **said: Any) -> Path:
@@ -61,13 +68,7 @@ def jwt(**claims: Any) -> str:
 
 
 def _persons(clinic: Clinic) -> dict[str, Any]:
-    return {
-        "type": "authorized_user",
-        "client_id": "764086051850-x.apps.googleusercontent.com",
-        "client_secret": "d-FL95",
-        "refresh_token": CANARY,
-        "token_uri": f"{clinic.cloud.url}/token",
-    }
+    return {**PERSON, "token_uri": f"{clinic.cloud.url}/token"}
 
 
 def _saved(clinic: Clinic, document: Any) -> Path:

@@ -56,7 +56,7 @@ async def compared(site: Site) -> tuple[Plan, Observed]:
     try:
         observed = await look(site.cloud, site.desired)
     except Refused as error:
-        if error.method != "storage.buckets.get":
+        if error.method != "storage.buckets.get" or site.environment.bucket.name is None:
             raise
         hint = "set `bucket.name` to a bucket of this project, or leave it out"
         raise refused(site.environment, [Finding(("bucket", "name"), error.message, hint)]) from error
