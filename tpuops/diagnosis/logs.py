@@ -8,27 +8,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tpuops.diagnosis.across import LogVerdict, first_cause, text_of, verdict_of
 from tpuops.diagnosis.advice import advice_for
 from tpuops.diagnosis.classes import CLASSES, HEALTHY
-from tpuops.diagnosis.engine import Engine, packaged_engine
+from tpuops.diagnosis.engine import Engine, engine_for, packaged_engine
+from tpuops.diagnosis.evidence import diagnose
 from tpuops.diagnosis.examine import examine
 from tpuops.diagnosis.judge import ECHOES, Finding, Judgement
 from tpuops.diagnosis.ladder import decide
 from tpuops.diagnosis.reading import opened
-from tpuops.diagnosis.verdict import Budgets, Shape, Verdict
+from tpuops.diagnosis.verdict import Budgets, Decision, Evidence, Past, Shape, Verdict, WorkerEvidence
 
 Source = Path | bytes | BinaryIO
 _WORKER_IN_NAME = re.compile(r"(?:worker|host|rank|task|process|w)[-_.]?(\d+)", re.IGNORECASE)
 _CONTEXT_LINES = 4
 
 
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside one attempt's log; `evidence` has its log too. `past` is what failed before it."""
+
+    name: str
+    evidence: Evidence
+    past: tuple[Past, ...] = ()
+    step: int = -1
+
+
+def report_of_attempt(known: Known, shape: Shape, budgets: Budgets) -> Document:
+    """The document of one attempt that ended, judged with everything that is known of it. Keys as `report_of`."""
+    used = engine_for(known.evidence.progress, known.evidence.signatures)
+    judged = [_examined(each, known, used) for each in known.evidence.workers]
+    verdict = replace(diagnose(known.evidence, engine=used), file=known.name)
+    chosen = next((each for each in judged if each.worker == verdict.worker), judged[0])
+    by_log = bool(verdict.decisive_line) and verdict.line_number == chosen.judgement.line_number
+    decision = decide(verdict, shape, known.past, budgets, step=known.step)
+    return _shown(verdict, decision, chosen.judgement if by_log else None) | {
+        "cause": verdict.failure_class != HEALTHY,
+        "explain": explanation(chosen.judgement),
+    }
+
+
+def _examined(each: WorkerEvidence, known: Known, engine: Engine) -> LogVerdict:
+    failed = each.exit_code not in {None, 0} or bool(each.signal)
+    return LogVerdict(examine([each.log], engine, failed=failed), worker=each.worker, file=known.name)
+
+
 def report_of(
     sources: Sequence[Source | tuple[str, Source]], shape: Shape | None = None, *, engine: Engine | None = None
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Document | list[Document]:
     """One document for one log, a list for several (files, bytes, binary streams; a stream may be given with a name).
 
     Raises `OSError` where a file cannot be read. Keys that scripts rely on: class, action, decisive_line, line_number,
@@ -55,10 +89,21 @@ def _name_of(source: Source) -> str:
     return "" if isinstance(source, bytes) else str(getattr(source, "name", ""))
 
 
-def _document(each: LogVerdict, cause: LogVerdict | None, shape: Shape) -> dict[str, Any]:
+def _document(each: LogVerdict, cause: LogVerdict | None, shape: Shape) -> Document:
     verdict = verdict_of(each, advice=advice_for(each.judgement))
     decision = decide(verdict, shape, (), Budgets(), step=0)
-    document: dict[str, Any] = {
+    document = _shown(verdict, decision, each.judgement) | {
+        "cause": each is cause or (cause is None and verdict.failure_class == HEALTHY),
+        "explain": explanation(each.judgement),
+    }
+    if cause is not None and each is not cause and _is_echo(each):
+        document["echo_of"] = {"file": cause.file, "worker": cause.worker, "class": cause.failure_class}
+    return document
+
+
+def _shown(verdict: Verdict, decision: Decision, judgement: Judgement | None) -> Document:
+    """What both kinds of document have in common; `judgement` is the log's, where its line decided."""
+    return {
         "class": verdict.failure_class,
         "action": str(verdict.action),
         "decisive_line": verdict.decisive_line,
@@ -70,16 +115,12 @@ def _document(each: LogVerdict, cause: LogVerdict | None, shape: Shape) -> dict[
         "reason": decision.reason,
         "worker": verdict.worker,
         "file": verdict.file,
-        "cause": each is cause or (cause is None and verdict.failure_class == HEALTHY),
+        "basis": str(verdict.basis),
         "echoes": [
             {"class": echo.failure_class, "line": echo.line, "line_number": echo.line_number} for echo in verdict.echoes
         ],
-        "context": _context(each.judgement),
-        "explain": explanation(each.judgement),
+        "context": _context(judgement) if judgement is not None else [],
     }
-    if cause is not None and each is not cause and _is_echo(each):
-        document["echo_of"] = {"file": cause.file, "worker": cause.worker, "class": cause.failure_class}
-    return document
 
 
 def _is_echo(each: LogVerdict) -> bool:

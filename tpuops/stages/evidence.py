@@ -47,11 +47,15 @@ async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -
     texts, shown = await asyncio.gather(
         _had(agent.evidence(), journal, "machine"), _had(cloud.node(node.place, node.name), journal, "node")
     )
-    texts = texts or {}
+    return found_in(texts or {}, shown if shown is not None and shown.id == node.id else None)
+
+
+def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
+    """What a machine's texts say, be they asked for now or saved when it failed."""
     machine = _machine(texts.get("machine.json", b""))
     devices = machine.get("device_files")
     return Found(
-        node=shown if shown is not None and shown.id == node.id else None,
+        node=node,
         texts=texts,
         kernel_log=texts.get("kernel-attempt.txt"),
         devices=devices if isinstance(devices, int) else None,

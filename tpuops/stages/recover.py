@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tpuops.cloud.port import ObjectStore
-from tpuops.diagnosis.verdict import Decision, Move
+from tpuops.diagnosis.verdict import Budgets, Decision, Move
+from tpuops.environment import Environment
 from tpuops.errors import CloudError, Conflict, NoCapacity, RemoteError, Transient
 from tpuops.plan import changes
 from tpuops.remote.port import Agent
@@ -22,6 +23,12 @@ from tpuops.stages.look import look
 Result = TypeVar("Result")
 
 CAPACITY_WAITS_S = (5.0, 10.0, 20.0, 40.0)
+
+
+def budgets_of(environment: Environment) -> Budgets:
+    """The file's limits on recoveries, and its word for single classes."""
+    recovery = environment.recovery
+    return Budgets(recovery.limits, overrides={name: Move(word) for name, word in recovery.actions.items()})
 
 
 async def carry_out(decision: Decision, node: Node, desired: Desired, crew: Crew) -> Node:

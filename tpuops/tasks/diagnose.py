@@ -1,7 +1,8 @@
-"""Explaining a log that somebody has, with no cloud and no account."""
+"""Explaining a log that somebody has, with no cloud and no account, or what a run left behind."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,33 +14,91 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for beside the log."""
+
+    more: Any = None
+    signatures: Any = None
+    run: str = ""
+    shape: str = ""
+    explain: bool = False
+
+
 @task(
+    "env",
+    "cloud",
     "json",
+    env_default="",
     positional=["log"],
-    iterable=["more"],
+    iterable=["more", "signatures"],
+    given=Wanted,
     help={
         "log": "the log, plain or gzip; - for standard input",
         "more": "another worker's log of the same run; may be given several times",
+        "signatures": "a file with messages of your own (see environments/signatures/example.yaml); several are taken",
+        "run": "in place of a log: a run of the environment by its id, or newest; every attempt that left something",
         "shape": "what it ran on: a TPU type or a number of workers, with ,spot or ,queued (default: v3-8)",
         "explain": "show every message that was recognised, and why one of them won",
     },
 )
-def diagnose(asked: Invocation, log: str, more: Any = None, shape: str = "", explain: bool = False) -> Answer:
-    """Explain a log: what happened, the line that says so, what would be done, advice."""
-    from tpuops.diagnosis import report_of
+async def diagnose(asked: Invocation, wanted: Wanted, log: str) -> Answer:
+    """Explain a log, or a run: what happened, the line that says so, what would be done, advice."""
     from tpuops.report.diagnosis import told
     from tpuops.report.log import cleaned
 
-    names = [log, *(more or ())]
+    if wanted.run and (log or wanted.more):
+        raise UsageError("--run explains a run's own logs; other logs are explained without it", hint="leave one out")
+    documents = await _of_run(asked, wanted) if wanted.run else _of_logs(asked, wanted, log)
+    shown = told(cleaned(documents), explain=wanted.explain, colour=asked.console.shows_data)
+    return Answer(documents, shown)
+
+
+diagnose.replacing = "run"
+
+
+def _of_logs(asked: Invocation, wanted: Wanted, log: str) -> Any:
+    from tpuops.diagnosis import report_of
+    from tpuops.diagnosis.engine import engine_for
+    from tpuops.diagnosis.signatures import texts_of, with_texts
+
+    names = [log, *(wanted.more or ())]
+    if log.startswith("--"):
+        raise UsageError(f"{log} is no log", hint="`tpuops --help diagnose` shows its flags")
     if names.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read once", hint="name files for the other logs")
-    found_on = _shape(shape)
+    shape = _shape(wanted.shape)
+    progress, files = _own(asked)
+    texts = texts_of([*files, *(Path(each).expanduser() for each in wanted.signatures or ())])
+    engine = engine_for(progress, texts)
+    for conflict in with_texts(texts).conflicts:
+        asked.say(f"conflict: {conflict}")
     try:
-        documents = report_of([_source(name) for name in names], found_on)
+        return report_of([_source(name) for name in names], shape, engine=engine)
     except OSError as error:
         raise UsageError(f"cannot read {error.filename or log}: {error.strerror}") from error
-    shown = told(cleaned(documents), explain=explain, colour=asked.console.shows_data)
-    return Answer(documents, shown)
+
+
+def _own(asked: Invocation) -> tuple[str, tuple[Path, ...]]:
+    """The progress pattern and signature files of the environment, where one is named."""
+    if not asked.env:
+        return "", ()
+    from tpuops.environment import find, load
+
+    environment = load(find(asked.env, Path.cwd()))
+    return environment.train.progress or "", environment.recovery.signature_files(environment.path)
+
+
+async def _of_run(asked: Invocation, wanted: Wanted) -> Any:
+    """One document an attempt; the attempt that still runs is explained by its log alone."""
+    from tpuops.lifecycle.diagnosed import documents, traces
+    from tpuops.tasks.opening import opened
+    from tpuops.tasks.task import unnamed
+
+    if not asked.env:
+        raise unnamed()
+    async with opened(asked, "diagnose") as (site, _):
+        return documents(await traces(site, wanted.run), site, _shape(wanted.shape))
 
 
 def _source(name: str) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import invoke.context
 import invoke.exceptions
 import invoke.tasks
+from invoke.parser.argument import Argument
 
 from tpuops.errors import EnvironmentFileError, TpuopsError
 from tpuops.report.console import Console
@@ -78,8 +79,25 @@ class Invocation:
         self.console.write(text)
 
 
+class Replacing(Argument):
+    """A flag that, once given, stands for the positional argument, which need not be given then."""
+
+    replaced: Argument
+
+    def set_value(self, value: Any, cast: bool = True) -> None:
+        """Invoke's own, and an empty text for what it replaces."""
+        super().set_value(value, cast)
+        if self.replaced.value is None:
+            self.replaced.set_value("", cast=False)
+
+
 class Task(invoke.tasks.Task[Callable[..., None]]):
-    """An Invoke task with short flags of our choice: Invoke's first free letter moves whenever a flag is added."""
+    """An Invoke task with short flags of our choice: Invoke's first free letter moves whenever a flag is added.
+
+    `replacing`: the flag that is given in place of the positional argument, which is an empty text then.
+    """
+
+    replacing = ""
 
     def __eq__(self, other: object) -> bool:
         return self is other  # Invoke compares names and code, and `env.list` is not `jobs.list`
@@ -93,6 +111,15 @@ class Task(invoke.tasks.Task[Callable[..., None]]):
         if name in SHORT:
             options["names"] = [*options["names"], SHORT[name]]
         return options
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        """Invoke's own, with the flag that replaces the positional argument tied to it."""
+        arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
+        for argument in arguments if self.replacing else ():
+            if argument.name == self.replacing:
+                argument.__class__ = Replacing
+                vars(argument)["replaced"] = next(each for each in arguments if each.positional)
+        return arguments
 
 
 def task(
@@ -178,5 +205,6 @@ def _invocation(asked: Mapping[str, Any], env_default: str | None, console: Cons
 def unnamed() -> EnvironmentFileError:
     """What to say where a task needs an environment and none is named."""
     return EnvironmentFileError(
-        "no environment is named", hint="add --env NAME or set TPUOPS_ENV; `tpuops env.list` shows the names"
+        "no environment is named",
+        hint="add --env NAME or set TPUOPS_ENV; `tpuops env.list` shows the names, `tpuops env.new` makes one",
     )

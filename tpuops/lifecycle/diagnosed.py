@@ -1,0 +1,214 @@
+"""diagnose --run: what every attempt of a run left behind, from the home bucket and from the machine while it stands.
+
+Reads only: it gathers each attempt's log, how it ended and the evidence that was saved of it, and has them judged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuops.cloud.port import ObjectStat
+from tpuops.diagnosis.engine import engine_for
+from tpuops.diagnosis.logs import Known, report_of, report_of_attempt
+from tpuops.diagnosis.signatures import Texts
+from tpuops.diagnosis.verdict import Evidence, Past, Shape, WorkerEvidence
+from tpuops.errors import AccessError, RemoteError, TpuopsError
+from tpuops.facts import catalogue
+from tpuops.lifecycle.logs import recorded
+from tpuops.lifecycle.machine import agent_on, found_node
+from tpuops.lifecycle.site import Site
+from tpuops.remote.port import Agent, Exit, LogChunk
+from tpuops.resources import Node
+from tpuops.stages import evidence, signatures
+from tpuops.stages import run as runs
+from tpuops.stages.recover import budgets_of
+
+NEWEST = "newest"
+"""In place of a run id: the run on record."""
+LOG_BYTES = 32 << 20
+"""Kept of a log's end; what explains a failure stands there."""
+_SAVED = re.compile(r"/(?:saved/logs|evidence)/(?P<attempt>\d+)/(?P<name>.+)$")
+
+
+@dataclass(slots=True)
+class Trace:
+    """One attempt's remains. `source` is bucket or machine; `exit` is None where nobody recorded it; `alive`: it runs.
+
+    `found` is what machine and API knew of the failure, `done` what was done about it.
+    """
+
+    attempt: int
+    log: bytes = b""
+    source: str = ""
+    exit: Exit | None = None
+    alive: bool = False
+    found: evidence.Found = field(default_factory=evidence.Found)
+    done: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """A run's attempts in order, with its record's earlier failures and the attempts (`rows`) that they ended."""
+
+    run_id: str
+    attempts: tuple[Trace, ...]
+    past: tuple[Past, ...] = ()
+    rows: tuple[int, ...] = ()
+    best_step: int = -1
+
+
+async def traces(site: Site, asked: str) -> Traces:
+    """Everything that is left of a run.
+
+    Raises:
+        TpuopsError: there is no such run, or nothing of it is left.
+    """
+    record = await recorded(site)
+    run_id = record.run_id if asked == NEWEST else asked
+    found = {trace.attempt: trace for trace in await _from_bucket(site, run_id)}
+    node = await found_node(site)
+    if node is not None and node.is_ready:
+        found.update({trace.attempt: trace for trace in await _from_machine(site, node, run_id, found)})
+    if not found:
+        raise TpuopsError(
+            f"nothing of run {run_id} is in gs://{site.desired.bucket.name} or on a machine",
+            hint=f"the run on record is {record.run_id}",
+        )
+    own = record.run_id == run_id
+    for row in record.recoveries if own else ():
+        if row.get("attempt") in found:
+            found[row["attempt"]].done = row
+    attempts = tuple(found[number] for number in sorted(found))
+    if not own:
+        return Traces(run_id, attempts)
+    rows = tuple(int(row.get("attempt", 0)) for row in record.recoveries)
+    return Traces(run_id, attempts, record.past, rows, record.best_step)
+
+
+def documents(found: Traces, site: Site, shape: Shape | None) -> list[dict[str, Any]]:
+    """One document an attempt, in order, as `diagnose` shows a log's; one that runs is explained by its log alone.
+
+    Beside the log's keys: run_id, attempt, source, alive, exit_code (None where nobody recorded it) and done.
+    """
+    environment = site.environment
+    known = catalogue.accelerator(environment.tpu.accelerator)
+    stands_on = shape or Shape(known.workers if known else 1, spot=environment.tpu.spot)
+    texts, budgets = signatures.own(environment), budgets_of(environment)
+    engine = engine_for(environment.train.progress or "", texts)
+    listed = []
+    for trace in found.attempts:
+        name = f"attempt {trace.attempt}, worker 0"
+        past = tuple(each for each, row in zip(found.past, found.rows, strict=False) if row < trace.attempt)
+        if trace.exit is None:
+            document = report_of([(name, trace.log)], stands_on, engine=engine)
+            assert isinstance(document, dict)
+        else:
+            told = _evidence(trace, environment.train.progress or "", texts)
+            document = report_of_attempt(Known(name, told, past, found.best_step), stands_on, budgets)
+        listed.append(
+            {
+                **document,
+                "run_id": found.run_id,
+                "attempt": trace.attempt,
+                "source": trace.source,
+                "alive": trace.alive,
+                "exit_code": None if trace.exit is None else trace.exit.code,
+                "done": trace.done.get("action", ""),
+            }
+        )
+    return listed
+
+
+def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:
+    assert trace.exit is not None
+    node = trace.found.node
+    worker = WorkerEvidence(
+        log=trace.log,
+        exit_code=trace.exit.code,
+        signal=trace.exit.signal,
+        kernel_log=trace.found.kernel_log,
+        devices=trace.found.devices,
+    )
+    return Evidence(
+        (worker,),
+        node_state=node.state if node else "",
+        node_health=node.health if node else "",
+        vm_events=trace.found.events,
+        progress=progress,
+        signatures=texts,
+    )
+
+
+async def _from_bucket(site: Site, run_id: str) -> list[Trace]:
+    """The attempts whose logs or evidence were saved."""
+    files: dict[int, dict[str, ObjectStat]] = defaultdict(dict)
+    for kind in ("saved/logs/", "evidence/"):
+        for stat in await site.store.list(f"{runs.prefix(run_id)}{kind}"):
+            named = _SAVED.search(stat.name)
+            if named is not None:
+                files[int(named["attempt"])][named["name"]] = stat
+    return [await _saved(site, number, files[number]) for number in sorted(files)]
+
+
+async def _saved(site: Site, number: int, files: Mapping[str, ObjectStat]) -> Trace:
+    async def content(name: str) -> bytes:
+        kept = await site.store.read(files[name].name) if name in files else None
+        return b"" if kept is None else kept.data
+
+    ended = await content("exit.json")
+    texts = {name: await content(name) for name in ("kernel-attempt.txt", "machine.json") if name in files}
+    return Trace(
+        number,
+        log=(await content("train.log"))[-LOG_BYTES:],
+        source="bucket",
+        exit=_exit(ended),
+        found=evidence.found_in(texts),
+    )
+
+
+def _exit(data: bytes) -> Exit | None:
+    try:
+        told = json.loads(data)
+        return Exit(int(told["code"]), int(told.get("signal", 0)))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+async def _from_machine(site: Site, node: Node, run_id: str, known: Mapping[int, Trace]) -> list[Trace]:
+    """The attempts that the standing machine ran and the bucket does not have whole."""
+    try:
+        async with agent_on(site, node) as agent:
+            status = await agent.status()
+            if status.run_id != run_id:
+                return []
+            wanted = [n for n in range(1, status.attempt + 1) if n not in known or not known[n].log]
+            found = [await _read(agent, run_id, number, status.alive and number == status.attempt) for number in wanted]
+            if found and found[-1].attempt == status.attempt:
+                found[-1].found = await evidence.look(agent, node, site.cloud, site.journal)
+            return [trace for trace in found if trace.log or trace.exit is not None or trace.alive]
+    except (RemoteError, AccessError) as error:
+        site.journal.record("evidence.incomplete", what="machine", why=error.message)
+        return []
+
+
+async def _read(agent: Agent, run_id: str, number: int, alive: bool) -> Trace:
+    """One attempt's log as far as it is written."""
+    trace, log = Trace(number, source="machine", alive=alive), bytearray()
+    size = (await agent.status()).log_bytes if alive else None
+    if size == 0:
+        return trace
+    async for item in agent.follow(run_id, number, 0):
+        if not isinstance(item, LogChunk):
+            trace.exit = item if isinstance(item, Exit) else item.exit
+            break
+        log += item.data
+        del log[:-LOG_BYTES]
+        if size is not None and item.offset + len(item.data) >= size:
+            break
+    trace.log = bytes(log)
+    return trace
