@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuops.diagnosis.signatures import Texts
-from tpuops.diagnosis.verdict import Budgets, Move, Shape
+from tpuops.diagnosis.verdict import Budgets, Shape
 from tpuops.lifecycle.site import Site
 from tpuops.remote.sync import Revision
 from tpuops.resources import Node
@@ -15,6 +15,7 @@ from tpuops.stages import run as runs
 from tpuops.stages import signatures
 from tpuops.stages.apply import Crew
 from tpuops.stages.record import CLOSED, RUNNING, Records, RunRecord
+from tpuops.stages.recover import budgets_of
 from tpuops.stages.watch import Eyes, Progress
 
 
@@ -60,8 +61,7 @@ class Story:
     @property
     def budgets(self) -> Budgets:
         """The file's limits on recoveries, and its word for single classes."""
-        recovery = self.site.environment.recovery
-        return Budgets(recovery.limits, overrides={name: Move(word) for name, word in recovery.actions.items()})
+        return budgets_of(self.site.environment)
 
     @property
     def eyes(self) -> Eyes:
@@ -155,8 +155,8 @@ def summary(story: Story) -> dict[str, Any]:
     wall_s = story.site.clock.monotonic() - story.began_at
     return {
         "run_id": story.record.run_id,
-        "attempts": story.record.attempt,
         "source": {key: getattr(story.record, key) for key in ("commit", "changed")} | {"digest": story.record.source},
+        "attempts": story.record.attempt,
         "recoveries": story.rows,
         "preflight": story.preflight,
         "best_step": story.record.best_step,
