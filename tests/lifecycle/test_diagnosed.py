@@ -1,0 +1,87 @@
+"""What the file says of failures has its effect in real runs, and `diagnose --run` explains them afterwards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.conftest import User
+
+pytestmark = pytest.mark.wire
+
+PUZZLING = """
+import os, sys
+attempt = int(os.environ["TPUOPS_ATTEMPT"])
+print(f"step={attempt} loss=1.0", flush=True)
+if attempt == 1:
+    os.kill(os.getpid(), 9)
+if attempt == 2:
+    print("flux capacitor desync", flush=True)
+    sys.exit(3)
+out = os.environ["TPUOPS_OUTPUTS"]
+os.makedirs(out, exist_ok=True)
+open(os.path.join(out, "model.txt"), "w").write("weights")
+"""
+OWN = """version: 1
+family: mine
+signatures:
+- {id: flux, class: data_corrupt, match: 'flux capacitor desync', advice: 'align it', examples: [flux capacitor desync]}
+- {id: no-space, class: disk_full, match: 'No space left on device'}
+"""
+
+
+def with_recovery(user: User, section: str) -> None:
+    path = user.folder / "environments" / "tiny.yaml"
+    path.write_text(path.read_text() + f"recovery: {section}\n")
+
+
+def explained(user: User, *words: str) -> list[dict[str, Any]]:
+    process = user.start("diagnose", "--json", *words)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err.decode()
+    return list(json.loads(out))
+
+
+def test_an_override_restarts_an_unknown_end_and_every_attempt_is_explained_afterwards(user: User) -> None:
+    user.write(PUZZLING)
+    with_recovery(user, "{overrides: {unknown: {action: restart, budget: 1}}}")
+    document = user.run("run")
+    assert [(row["class"], row["action"]) for row in document["recoveries"]] == [
+        ("process_killed", "restart"),
+        ("unknown", "restart"),
+    ]
+    found = explained(user, "--run", "newest")
+    assert [each["attempt"] for each in found] == [1, 2, 3]
+    assert [each["class"] for each in found] == ["native_crash", "unknown", "healthy"]
+    assert [each["exit_code"] for each in found] == [137, 3, 0]
+    assert [each["done"] for each in found] == ["restart", "restart", ""]
+    assert found[1]["decisive_line"] == "flux capacitor desync"
+    assert {each["source"] for each in found} == {"bucket"}
+    assert explained(user, "--run", document["run_id"]) == found
+
+
+def test_a_users_own_message_decides_in_a_real_run_and_its_conflict_is_told(user: User) -> None:
+    user.write(PUZZLING, failure="keep")
+    with_recovery(user, "{overrides: {unknown: {action: restart}}, signatures: [own.yaml]}")
+    own = user.folder / "environments" / "own.yaml"
+    own.write_text(OWN.replace("data_corrupt", "data_corupt"))
+    refused = user.run("run", code=2)
+    assert refused["error"]["evidence"] == [f"{own}:4: flux: there is no class or varying part `data_corupt`"]
+    own.write_text(OWN)
+    process = user.start("run", "--json")
+    out, err = process.communicate(timeout=90)
+    document = json.loads(out)
+    assert process.returncode == 10
+    assert (document["class"], document["cause"]) == ("data_corrupt", "flux capacitor desync")
+    assert f"{own}:5: no-space: replaces the one in memory.yaml:" in err.decode()
+    found = explained(user, "--run", "newest", "--explain")
+    assert [each["class"] for each in found] == ["native_crash", "data_corrupt"]
+    assert found[1]["advice"] == "align it"
+
+
+def test_a_run_that_is_not_there_is_said(user: User) -> None:
+    process = user.start("diagnose", "--run", "newest")
+    assert b"no run on record" in process.communicate(timeout=60)[1]
+    assert process.returncode == 1
