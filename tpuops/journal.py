@@ -8,6 +8,7 @@ the same end.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class Journal:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def record(self, kind: str, **facts: Any) -> None:
-        """Write one event; the local copy is on disk when this returns."""
+        """Write one event; the local copy is on disk when this returns, or can be had no more, which is said once."""
         event = Event(kind, self._clock.now().isoformat(timespec="milliseconds"), facts)
         self._keep(event)
         for listener in self._listeners:
@@ -66,13 +67,23 @@ class Journal:
             task.add_done_callback(self._tasks.discard)
 
     def _keep(self, event: Event) -> None:
-        """The local copy; its file begins with the first event, so that a command that only reads leaves none."""
+        """The local copy; its file begins with the first event, so that a command that only reads leaves none.
+
+        A full disk or a home that cannot be written must not end a supervision: the run is worth more than this copy.
+        """
         if self._path is None:
             return
-        if self._spool is None:
-            self._spool = _open(self._path)
-        os.write(self._spool, event.line())
-        os.fsync(self._spool)
+        try:
+            if self._spool is None:
+                self._spool = _open(self._path)
+            line = event.line()
+            if os.write(self._spool, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._spool)
+        except OSError as error:
+            path, self._path = self._path, None
+            for listener in self._listeners:
+                listener(Event("journal.unwritten", event.at, {"path": str(path), "why": error.strerror or str(error)}))
 
     def attach(self, store: ObjectStore, prefix: str) -> None:
         """From now on copy events to `prefix` in the home bucket, one object each, named by time."""

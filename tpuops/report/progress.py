@@ -64,6 +64,7 @@ WORDS = {
     "up.failed": "provisioning failed: {why}",
     "run.unwatched": "tpuops cannot watch the run any more: {why}",
     "teardown.done": "teardown: removed {removed}",
+    "journal.unwritten": "no journal is kept on this machine any more ({path}: {why}); the run's own is in its bucket",
     "journal.unsent": "the journal's event {event} is only in the local spool",
 }
 

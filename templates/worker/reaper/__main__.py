@@ -26,20 +26,25 @@ import switch
 
 def watch(google, orders, folder):
     """Look for as long as the machine lives."""
-    me, began, readable = secrets.token_hex(8), time.monotonic(), time.monotonic()
+    me, began = secrets.token_hex(8), time.monotonic()
+    read, unread = began, began
     mark, queued = os.path.join(folder, "checked-in"), None
     while True:
         time.sleep(orders["look_s"])
         queued = machines.is_queued(google, orders) if queued is None else queued
         seen = switch.seen(google, orders)
-        readable = readable if seen["state"] == "unknown" else time.monotonic()
+        if seen["state"] == "unknown":
+            unread = time.monotonic()
+        else:
+            read = time.monotonic()
         if seen["state"] == "held" and seen["age_s"] <= orders["grace_s"] and seen["token"] != me:
             open(mark, "ab").close()
         past = {
             "me": me,
             "checked_in": os.path.exists(mark),
             "since_boot_s": time.monotonic() - began,
-            "unknown_s": time.monotonic() - readable,
+            "readable_s": read - unread,
+            "unknown_s": unread - read,
             "queued": bool(queued),
         }
         verdict, why = switch.judge(orders, seen, past)

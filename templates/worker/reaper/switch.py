@@ -43,15 +43,16 @@ def seen(google, orders):
 def judge(orders, seen, past):
     """(WAIT or REAP, why), from one look and what this reaper knows of the time before it.
 
-    `past`: `me` (our token), `checked_in` (a controller was seen), `since_boot_s`, `unknown_s` (for how long nothing
-    could be read) and `queued` (the TPU came from a queued resource). Whoever renews is never disturbed; doubt waits.
+    `past`: `me` (our token), `checked_in` (a controller was seen), `since_boot_s`, `readable_s` and `unknown_s` (since
+    when everything, or nothing, can be read) and `queued` (the TPU came from a queued resource). Whoever renews is
+    never disturbed, also not where nobody could for a while: then it gets the time that its lease counts. Doubt waits.
     """
     ended = seen["now"] is not None and seen["now"] > orders["end"]
     if seen["state"] == "held":
         grace_s = max(orders["grace_s"], seen["grace_s"]) + orders["behind_s"]
         if seen["token"] is not None and seen["token"] == past["me"]:
             return REAP, "it is ours to finish"
-        if seen["age_s"] > grace_s:
+        if seen["age_s"] > grace_s and past["readable_s"] > orders["ttl_s"]:
             return REAP, "the lease was not renewed for %d s" % seen["age_s"]
         return WAIT, "the lease is %d s old" % seen["age_s"]
     if seen["state"] == "free":

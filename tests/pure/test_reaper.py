@@ -1,0 +1,94 @@
+"""What the reaper makes of one look, as a table: also of what takes hours on a real machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tpuops import switch as orders_of
+from tpuops import templates
+
+ORDERS = {"grace_s": 900.0, "behind_s": 0.0, "boot_s": 900.0, "doubt_s": 3600.0, "ttl_s": 60.0, "end": 1_000_000.0}
+PAST = {
+    "me": "reaper",
+    "checked_in": False,
+    "since_boot_s": 5000.0,
+    "readable_s": 5000.0,
+    "unknown_s": 0.0,
+    "queued": False,
+}
+HELD = {"now": 1000.0, "state": "held", "age_s": 20.0, "generation": 7, "grace_s": 0, "token": "t"}
+UNKNOWN = {"now": 1000.0, "state": "unknown", "why": "503"}
+FREE = {"now": 1000.0, "state": "free", "generation": 0}
+LATE = {"now": 1_000_001.0}
+NEVER = 1e9
+
+ROWS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "renewed": ("wait", HELD, {}, {}),
+    "as old as the grace": ("wait", {**HELD, "age_s": 900.0}, {}, {}),
+    "older": ("reap", {**HELD, "age_s": 901.0}, {}, {}),
+    "older, just readable again": ("wait", {**HELD, "age_s": 5000.0}, {"readable_s": 30.0}, {}),
+    "older, readable long enough": ("reap", {**HELD, "age_s": 5000.0}, {"readable_s": 61.0}, {}),
+    "older, behind the other": ("wait", {**HELD, "age_s": 1000.0}, {}, {"behind_s": 900.0}),
+    "much older, behind the other": ("reap", {**HELD, "age_s": 1801.0}, {}, {"behind_s": 900.0}),
+    "its holder has patience": ("wait", {**HELD, "age_s": 1000.0, "grace_s": 3000}, {}, {}),
+    "its holder has none": ("wait", {**HELD, "age_s": 800.0, "grace_s": 1}, {}, {}),
+    "renewed past the end": ("wait", {**HELD, **LATE}, {}, {}),
+    "ours": ("reap", {**HELD, "token": "reaper"}, {}, {}),
+    "from the future": ("wait", {**HELD, "age_s": -50.0}, {}, {}),
+    "free": ("wait", FREE, {}, {}),
+    "free past the end": ("reap", {**FREE, **LATE}, {}, {}),
+    "free, and no time in the answer": ("wait", {**FREE, "now": None}, {}, {}),
+    "free and queued": ("reap", FREE, {"queued": True}, {}),
+    "free and queued, just booted": ("wait", FREE, {"queued": True, "since_boot_s": 899.0}, {}),
+    "free and queued, met once": ("wait", FREE, {"queued": True, "checked_in": True}, {}),
+    "unknown": ("wait", UNKNOWN, {"unknown_s": NEVER}, {}),
+    "unknown past the end": ("wait", {**UNKNOWN, **LATE}, {"unknown_s": 3600.0}, {}),
+    "unknown long past the end": ("reap", {**UNKNOWN, **LATE}, {"unknown_s": 3601.0}, {}),
+    "unknown, and no time": ("wait", {**UNKNOWN, "now": None}, {"unknown_s": NEVER}, {}),
+}
+
+
+@pytest.fixture
+def reaper() -> Iterator[ModuleType]:
+    """The program's module `switch`."""
+    folder = str(templates.folder("worker/reaper"))
+    sys.path.insert(0, folder)
+    try:
+        import switch  # noqa: PLC0415
+
+        yield switch
+    finally:
+        sys.path.remove(folder)
+        for name in ("switch", "api"):
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_one_look(row: str, reaper: ModuleType) -> None:
+    verdict, seen, past, told = ROWS[row]
+    assert reaper.judge({**ORDERS, **told}, seen, {**PAST, **past})[0] == verdict
+
+
+@pytest.mark.parametrize("text", ["2026-11-20T16:53:52.250Z", "Fri, 20 Nov 2026 16:53:52 GMT"])
+def test_the_servers_times_are_read(text: str, reaper: ModuleType) -> None:
+    assert int(sys.modules["api"].seconds(text)) == 1795193632
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-13-20T16:53:52Z", None, 7])
+def test_what_is_no_time_is_none(text: Any, reaper: ModuleType) -> None:
+    assert sys.modules["api"].seconds(text) is None
+
+
+def test_a_controller_knows_that_it_lost_its_lease_long_before_any_reaper_acts() -> None:
+
+    for seconds in (12, 60, 180, 900, 86400):
+        terms = orders_of.terms(timedelta(seconds=seconds))
+        assert terms.ttl_s * orders_of.PARTS <= terms.grace_s
+        assert terms.renew_s * 4 <= terms.ttl_s
+        assert terms.renew_s >= 1.0, "the bucket takes one write of an object a second"
