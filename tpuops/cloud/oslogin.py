@@ -32,6 +32,11 @@ class OsLogin:
             profile = await self._know(project, public_key, expires, "" if found is None else found[0]) or profile
         return _name(profile)
 
+    async def login_name(self, public_key: str) -> tuple[str, bool]:
+        """The user's name on machines, and whether the profile knows the key now. Changes nothing."""
+        profile = await self._ask("users.getLoginProfile", "GET", "/loginProfile")
+        return _name(profile), _of_key(profile, public_key) is not None
+
     async def forget_login(self, public_key: str) -> None:
         """Take the key out of the profile; one that is not there is fine."""
         found = _of_key(await self._ask("users.getLoginProfile", "GET", "/loginProfile"), public_key)

@@ -115,6 +115,9 @@ class Cloud(CloudReader, Protocol):
     def guarded(self, fence: Fence) -> Cloud:
         """The same, which asks `fence` before it repeats a change."""
 
+    def store(self, bucket: str) -> ObjectStore:
+        """The objects of a bucket."""
+
     async def create_node(self, spec: NodeSpec) -> Operation:
         """Admit a slice. Raises `QuotaExceeded`, `Conflict` where the name is taken, `NoCapacity`."""
 
@@ -151,6 +154,9 @@ class Logins(Protocol):
 
     async def login_as(self, project: str, public_key: str, need: datetime, expires: datetime) -> str:
         """Have the profile know a key until `need`, else until `expires` from now on; the user's name on machines."""
+
+    async def login_name(self, public_key: str) -> tuple[str, bool]:
+        """The user's name on machines, and whether the profile knows the key now. Changes nothing."""
 
     async def forget_login(self, public_key: str) -> None:
         """Take the key out of the profile; one that is not there is fine."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuops.doctor import bucket, clock, credentials, network, offers, permissions, preflight, project, tools
+from tpuops.doctor import bucket, clock, credentials, keys, network, offers, permissions, preflight, project, ssh, tools
 from tpuops.doctor.finding import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -12,6 +12,8 @@ CHECKS: tuple[Check, ...] = (
     *offers.CHECKS,
     *network.CHECKS,
     *bucket.CHECKS,
+    *keys.CHECKS,
+    *ssh.CHECKS,
     *clock.CHECKS,
     *tools.CHECKS,
     *preflight.CHECKS,

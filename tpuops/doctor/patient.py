@@ -55,7 +55,8 @@ class Patient:
     `place` says where the APIs are and which port machines' sshd has; `rest`, in a thread of `caller`'s, asks what
     `cloud` has no word for. `folder` is the environment's state folder on this machine, which may be missing. `desired`
     names the resources; its machines' key is a placeholder, since nothing is made of it. `flags` is how the environment
-    was named on the command line; `terminal`: a person sits there.
+    was named on the command line; `terminal`: a person sits there;
+    `stage` is the embedded cloud, None at Google.
     """
 
     environment: Environment
@@ -68,6 +69,7 @@ class Patient:
     caller: Caller
     rest: Rest
     terminal: bool = False
+    stage: Stage | None = None
     shared: Shared = field(default_factory=Shared)
 
     @property
@@ -116,4 +118,5 @@ class Admission:
             caller=Caller(clock, self.on_call),
             rest=Rest(place, Once(lambda: credentials(place))),
             terminal=self.terminal,
+            stage=self.stage,
         )

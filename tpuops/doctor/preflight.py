@@ -55,7 +55,8 @@ def _closed(patient: Patient, node: Node) -> str:
     if not (patient.folder / KEY).exists():
         return f"{node.name} was made on another machine, and nothing here has a key to it yet"
     ours = public_of(own_key(patient.folder).public_line)
-    if not any(entry.opens(patient.clock.now()) for entry in of_key(node.metadata.get(KEYS, ""), ours)):
+    listed = [entry for entry in of_key(node.metadata.get(KEYS, ""), ours) if entry.user == ssh.user]
+    if not any(entry.opens(patient.clock.now()) for entry in listed):
         return f"{node.name} does not list this machine's key (or not any more): `{patient.typed('ssh')}` adds it"
     return ""
 
@@ -64,7 +65,7 @@ def _closed(patient: Patient, node: Node) -> str:
 async def _entered(patient: Patient, node: Node) -> AsyncIterator[Reached]:
     """Connections to all workers, made at once and closed at the end."""
     key = own_key(patient.folder)
-    connector = SshConnector(key.path, patient.clock)
+    connector = SshConnector(key.path, patient.clock, learns=False)
     route = Route(patient.environment.ssh.user, patient.place.ssh_port, public_of(key.public_line))
 
     async def enter(worker: int) -> SshAgent | str:
@@ -131,4 +132,4 @@ def _clearing(patient: Patient, node: Node) -> Fix:
     return Fix(f"end what earlier runs left on the accelerator of {node.name}, and remove its free lock file", clear)
 
 
-CHECKS = (Check("machines", workers, needs=NEEDS, timeout_s=TIMEOUT_S),)
+CHECKS = (Check("machines", workers, needs=(*NEEDS, "ssh-login"), timeout_s=TIMEOUT_S),)

@@ -20,12 +20,12 @@ from tpuops.embedded import Stage
 from tpuops.environment import Environment, owner_of
 from tpuops.environment.owner import VARIABLE
 from tpuops.journal import Journal, Listener
-from tpuops.lifecycle import entry
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Source
 from tpuops.remote import sync
 from tpuops.remote.keys import own_key
 from tpuops.remote.ssh import SshConnector
+from tpuops.stages import entry
 from tpuops.stages.access import Route
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter, hourly

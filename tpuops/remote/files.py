@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from datetime import datetime
 from pathlib import Path
 
 
@@ -15,3 +16,12 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
     partial.replace(path)
+
+
+def moved_aside(path: Path, now: datetime) -> Path | None:
+    """Give the file the name `old-NAME-TIME`, so that its own is free; None where there is none."""
+    if not path.is_symlink() and not path.exists():
+        return None
+    aside = path.with_name(f"old-{path.name}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
+    path.rename(aside)
+    return aside

@@ -13,7 +13,7 @@ import asyncssh
 
 from tpuops.errors import AccessError
 
-_NAME = "id_ed25519"
+NAME = "id_ed25519"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def own_key(folder: Path) -> OwnKey:
 
     Raises `AccessError` where the file is a link, is no key, or may be read by others.
     """
-    path = folder / _NAME
+    path = folder / NAME
     if not path.is_symlink() and not path.exists():
         _make(path)
     return OwnKey(path, f"{_public(path)} tpuops")

@@ -30,9 +30,10 @@ class HostKeyChanged(AccessError):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is remembered below `folder`."""
+    """What is remembered below `folder`; one that does not `learn` only holds what it is told against that."""
 
     folder: Path
+    learns: bool = True
 
     def trusted(self, host: Host) -> tuple[str, ...]:
         """The host keys to trust at this connection, and from now on.
@@ -42,7 +43,8 @@ class Known:
         told = by_kind(host)
         before = self._before(host)
         if before is None:
-            self._remember(host, told)
+            if self.learns:
+                self._remember(host, told)
             return tuple(told.values())
         for kind in told.keys() & before.keys():
             if told[kind] != before[kind]:

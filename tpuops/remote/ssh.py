@@ -36,11 +36,16 @@ _SAID_LINES = 6
 
 
 class SshConnector:
-    """Opens connections with the private key at `key`; what is known of machines is kept beside it."""
+    """Opens connections with the private key at `key`; what is known of machines is kept beside it.
 
-    def __init__(self, key: Path, clock: Clock | None = None, keepalive_s: float = KEEPALIVE_S) -> None:
+    One that does not `learn` leaves no trace of the machines it meets.
+    """
+
+    def __init__(
+        self, key: Path, clock: Clock | None = None, keepalive_s: float = KEEPALIVE_S, *, learns: bool = True
+    ) -> None:
         self._key, self._clock, self._keepalive_s = key, clock or SystemClock(), keepalive_s
-        self._known = Known(key.parent / "ssh")
+        self._known = Known(key.parent / "ssh", learns)
 
     async def connect(self, host: Host, timeout_s: float) -> SshAgent:
         """Connect, retrying inside `timeout_s` while sshd starts or the key propagates, and install the agent.

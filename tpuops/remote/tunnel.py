@@ -48,7 +48,12 @@ class Tunnel:
         )
         if self.flags is not None:
             words = (*words, f"--flags-file={self.flags}")
-        return words if self.variables is None else ("sh", "-c", _THERE, str(self.variables), *words)
+        return (*self.before, *words)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What stands before `gcloud`: the shell that reads the variables, and becomes it."""
+        return () if self.variables is None else ("sh", "-c", _THERE, str(self.variables))
 
 
 def elsewhere(folder: Path, exports: str, url: str) -> Tunnel:

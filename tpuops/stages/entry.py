@@ -1,4 +1,4 @@
-"""How an environment's machines are entered, put together from its file: the user, the key, and what carries us."""
+"""Entry: how machines are entered, put together from an environment's file: the user, the key, and what carries us."""
 
 from __future__ import annotations
 
@@ -45,8 +45,16 @@ def tunnel(environment: Environment, stage: Stage | None, folder: Path) -> Tunne
         return None
     if stage is None:
         return Tunnel()
+    return elsewhere(folder, _exports(environment, stage, folder), stage.tunnel)
+
+
+def gcloud(environment: Environment, stage: Stage | None, folder: Path) -> tuple[str, ...]:
+    """What stands before `gcloud` in an argv so that it goes where the environment is."""
+    return () if stage is None else elsewhere(folder, _exports(environment, stage, folder), stage.tunnel).before
+
+
+def _exports(environment: Environment, stage: Stage, folder: Path) -> str:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     redirect.write_token(stage.url, folder)
-    exports = redirect.exports(stage.url, folder, environment.project)
     believed = f"export CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE={shlex.quote(stage.certificate)}\n"
-    return elsewhere(folder, exports + believed, stage.tunnel)
+    return redirect.exports(stage.url, folder, environment.project) + believed
