@@ -16,11 +16,21 @@ from pathlib import Path
 
 from tpuops.errors import TpuopsError
 
-SERVED = {"tpu": "/", "compute": "/compute/v1/", "storage": "/storage/v1/", "secretmanager": "/secretmanager/"}
+SERVED = {
+    "tpu": "/",
+    "compute": "/compute/v1/",
+    "storage": "/storage/v1/",
+    "cloudquotas": "/cloudquotas/",
+    "cloudresourcemanager": "/resourcemanager/",
+    "iam": "/iam/",
+    "iamcredentials": "/iamcredentials/",
+    "oslogin": "/oslogin/",
+    "secretmanager": "/secretmanager/",
+    "serviceusage": "/serviceusage/",
+}
 """gcloud's names of the APIs that the embedded cloud serves, and where (facts: google-cloud.md 7.1)."""
 
 UNSET = (
-    "GOOGLE_APPLICATION_CREDENTIALS",
     "GOOGLE_API_USE_CLIENT_CERTIFICATE",
     "GOOGLE_API_USE_MTLS_ENDPOINT",
     "GOOGLE_CLOUD_UNIVERSE_DOMAIN",
@@ -38,6 +48,11 @@ UNSET = (
 ACCESS = "access-token"
 """The file below `scratch` with what gcloud sends as its token: an upload loses the path of its endpoint, and with it
 the key, so that the embedded cloud takes the key as a bearer token there."""
+
+
+NO_LOGIN = "no-login-of-google"
+"""Where Google's clients are told to find their login, below `scratch`: nothing is there, so they find no other either,
+also where CLOUDSDK_CONFIG has gone astray."""
 
 
 def write_token(url: str, scratch: Path) -> None:
@@ -74,9 +89,11 @@ def variables(url: str, scratch: Path, project: str = "local-tpuops") -> Mapping
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(scratch / ACCESS),
         "CLOUDSDK_AUTH_TOKEN_HOST": f"{url}/token",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(scratch / NO_LOGIN),
         "GOOGLE_CLOUD_PROJECT": project,
         "NO_GCE_CHECK": "true",
         "GCE_METADATA_HOST": metadata,
+        "GCE_METADATA_IP": metadata,
         "GCE_METADATA_ROOT": metadata,
         "STORAGE_EMULATOR_HOST": url,
         "TENSORSTORE_GCS_HTTP_URL": url,

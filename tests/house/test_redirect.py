@@ -61,8 +61,8 @@ def test_a_project_of_google_is_refused(tmp_path: Path) -> None:
 
 def test_without_gcloud_the_served_apis_are_still_redirected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    served = {"tpu": "/", "compute": "/compute/v1/", "storage": "/storage/v1/", "secretmanager": "/secretmanager/"}
-    assert endpoints(tmp_path) == {api: URL + path for api, path in served.items()}
+    assert endpoints(tmp_path) == {api: URL + path for api, path in redirect.SERVED.items()}
+    assert {"tpu", "compute", "storage", "serviceusage", "cloudresourcemanager", "oslogin"} <= redirect.SERVED.keys()
 
 
 def test_a_gcloud_whose_list_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,8 @@ def test_every_api_that_gcloud_itself_lists_is_overridden(tmp_path: Path) -> Non
 @pytest.mark.gcloud
 @pytest.mark.wire
 def test_the_shell_holds_no_real_identity_and_reaches_the_embedded_cloud(shell: dict[str, str], home: Path) -> None:
-    assert "GOOGLE_APPLICATION_CREDENTIALS" not in shell
+    assert shell["GOOGLE_APPLICATION_CREDENTIALS"].startswith(str(home))
+    assert not Path(shell["GOOGLE_APPLICATION_CREDENTIALS"]).exists()
     assert "CLOUDSDK_CORE_ACCOUNT" not in shell
     assert shell["CLOUDSDK_CONFIG"].startswith(str(home))
     listed = gcloud(shell, "compute", "tpus", "tpu-vm", "list", "--zone=us-central1-a")

@@ -11,6 +11,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +19,50 @@ from tpuops import redirect
 
 pytestmark = [pytest.mark.wire, pytest.mark.gcloud, pytest.mark.timeout(300)]
 GROUPS = {
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": ("compute", "tpus", "tpu-vm", "list"),
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": ("compute", "instances", "list"),
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": ("storage", "buckets", "list"),
+    "TPU": ("compute", "tpus", "tpu-vm", "list", "--zone=us-central1-a"),
+    "COMPUTE": ("compute", "instances", "list"),
+    "STORAGE": ("storage", "buckets", "list"),
+    "SERVICEUSAGE": ("services", "list"),
+    "CLOUDRESOURCEMANAGER": ("projects", "get-iam-policy", "local-tpuops"),
+    "IAM": ("iam", "service-accounts", "describe", "a@local-tpuops.iam.gserviceaccount.com"),
+    "OSLOGIN": ("compute", "os-login", "describe-profile"),
+    "SECRETMANAGER": ("secrets", "list"),
+    "LOGGING": ("logging", "logs", "list"),
 }
-CLIENT = """
-from google.cloud import storage, tpu_v2
-storage.Client(project="local-tpuops")._connection.api_request(method="GET", path="/b", query_params={"project": "x"},
-    retry=None, timeout=5)
+"""A command for each group of gcloud that tpuops or a person in such a shell may use, by the API it needs."""
+CLIENTS = """
+import importlib, os, sys
+import google.auth
+from google.auth.compute_engine import _metadata
+from google.cloud import compute_v1, storage, tpu_v2
+
+def tpu():
+    client = tpu_v2.TpuClient(transport="rest")
+    client.list_nodes(parent="projects/local-tpuops/locations/us-central1-a", timeout=3)
+
+def compute():
+    compute_v1.InstancesClient().list(project="local-tpuops", zone="us-central1-a", timeout=3, retry=None)
+
+def buckets():
+    client = storage.Client(project="local-tpuops")
+    client._connection.api_request(method="GET", path="/b", query_params={"project": "x"}, retry=None, timeout=3)
+
+def login():
+    from google.auth.transport.requests import Request
+    google.auth.default()[0].refresh(Request())
+
+for name in sys.argv[1:]:
+    for attempt in (tpu, compute, buckets, login):
+        if os.fork() == 0:
+            os.environ.pop(name, None)
+            importlib.reload(_metadata)
+            try:
+                attempt()
+                print(name, attempt.__name__, "went", flush=True)
+            except Exception as error:
+                print(name, attempt.__name__, type(error).__name__, flush=True)
+            os._exit(0)
+        os.wait()
 """
 IDENTITY = '{"type": "authorized_user", "client_id": "x", "client_secret": "y", "refresh_token": "z"}'
 
@@ -65,6 +102,7 @@ def surroundings(shared_cloud, wall, tmp_path):
     home = tmp_path / "home"
     (home / ".config" / "gcloud").mkdir(parents=True)
     (home / ".config" / "gcloud" / "application_default_credentials.json").write_text(IDENTITY)
+    redirect.write_token(shared_cloud.url, tmp_path)
     proxies = {name: wall.url for name in ("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy")}
     return {
         "PATH": os.environ["PATH"],
@@ -73,7 +111,7 @@ def surroundings(shared_cloud, wall, tmp_path):
         **proxies,
         "NO_PROXY": "127.0.0.1",
         "no_proxy": "127.0.0.1",
-        **redirect.variables(shared_cloud.url, tmp_path / "scratch"),
+        **redirect.variables(shared_cloud.url, tmp_path),
     }
 
 
@@ -82,25 +120,51 @@ def without(surroundings, name, command):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_gcloud_without_one_override_fails_and_names_nobody(surroundings, wall):
+def gcloud(surroundings, without_one):
+    """Each of these commands without its variable, several at a time."""
     program = shutil.which("gcloud")
     assert program, "gcloud is missing"
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda one: without(surroundings, one[0], [program, *one[1]]), GROUPS.items()))
-    assert [run.returncode != 0 for run in done] == [True] * 3, [run.stderr for run in done]
-    assert {host.partition(":")[0].rpartition("googleapis.com")[1] for host, _ in wall.asked} <= {"googleapis.com"}
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda one: without(surroundings, one[0], [program, *one[1]]), without_one))
+
+
+def test_gcloud_without_the_override_of_an_api_fails_and_names_nobody(surroundings, wall):
+    runs = gcloud(surroundings, [(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}", words) for api, words in GROUPS.items()])
+    assert [run.returncode != 0 for run in runs] == [True] * len(GROUPS), [run.stderr for run in runs]
+    asked = {host.partition(".googleapis.com")[0] for host, _ in wall.asked}
+    assert {"tpu", "compute", "storage", "serviceusage", "iam", "secretmanager"} <= asked  # the wall was in the way
     assert not [named for _, named in wall.asked if named]
-    assert not [host for host, _ in wall.asked if host.startswith(("oauth2.", "accounts."))]
+    assert asked.isdisjoint({"oauth2", "accounts"})
 
 
-@pytest.mark.parametrize("name", ["CLOUDSDK_CONFIG", "CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "CLOUDSDK_CORE_PROJECT"])
-def test_gcloud_without_one_other_variable_still_asks_the_embedded_cloud_alone(surroundings, wall, name):
-    without(surroundings, name, [shutil.which("gcloud"), *GROUPS["CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE"]])
+def test_every_group_is_served_or_ends_in_a_404_with_all_overrides_in_force(surroundings, wall):
+    runs = gcloud(surroundings, [("nothing", words) for words in GROUPS.values()])
+    assert wall.asked == []
+    ended = dict(zip(GROUPS, [run.returncode for run in runs], strict=True))
+    assert [api for api, code in ended.items() if code == 0 and api not in map(str.upper, redirect.SERVED)] == []
+    assert [ended[api] for api in ("TPU", "COMPUTE", "STORAGE", "SERVICEUSAGE", "SECRETMANAGER")] == [0] * 5, runs
+
+
+def others(surroundings):
+    """Every variable of the redirection that is no API's endpoint."""
+    known = redirect.variables("http://127.0.0.1:1/k-x", Path("/nowhere"))
+    return [name for name in known if not name.startswith("CLOUDSDK_API_ENDPOINT_OVERRIDES_") and name in surroundings]
+
+
+def test_gcloud_without_one_other_variable_still_asks_the_embedded_cloud_alone(surroundings, wall):
+    names = [name for name in others(surroundings) if name.startswith(("CLOUDSDK", "GOOGLE", "GCE"))]
+    assert len(names) >= 10
+    gcloud(surroundings, [(name, GROUPS["COMPUTE"]) for name in names])
     assert wall.asked == []
 
 
-def test_a_client_without_the_redirection_of_storage_finds_no_way_out(surroundings, wall):
-    done = without(surroundings, "STORAGE_EMULATOR_HOST", [sys.executable, "-c", CLIENT])
-    assert done.returncode != 0
+def test_no_client_library_finds_a_login_without_any_one_variable(surroundings, wall):
+    names = ["nothing", *others(surroundings)]
+    done = without(surroundings, "nothing", [sys.executable, "-c", CLIENTS, *names])
+    assert done.returncode == 0, done.stderr
+    ended = {tuple(line.split()[:2]): line.split()[2] for line in done.stdout.splitlines()}
+    assert len(ended) == len(names) * 4
+    went = {pair for pair, end in ended.items() if end == "went"}
+    assert went == {(name, "buckets") for name in names if name != "STORAGE_EMULATOR_HOST"}
     assert not [named for _, named in wall.asked if named]
-    assert without(surroundings, "nothing", [sys.executable, "-c", CLIENT]).returncode == 0
+    assert not [host for host, _ in wall.asked if host.startswith(("oauth2.", "accounts."))]
