@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tpuops.facts.roles import OPERATOR, SCOPE
+from tpuops.localcloud.core.draw import project_number
 
 from . import logins
-from .conftest import ADA, FILE, Clinic
+from .conftest import ADA, FILE, Clinic, Seen
 
 OPERATORS = [role.name for role in OPERATOR]
 
@@ -100,6 +101,25 @@ def test_a_role_that_is_missing(enforced: Clinic, role) -> None:
     command = f"gcloud projects add-iam-policy-binding local-tests --member=user:{ADA} --role={role.name}"
     seen.is_broken("permissions", "permission-denied", command)
     assert seen["permissions"]["evidence"] == [f"{role.name}: {', '.join(role.permissions)}"]
+
+
+def test_what_the_bucket_and_the_accounts_grant_themselves_is_not_missing(enforced: Clinic) -> None:
+    bucket = json.loads(enforced.typed("plan", "--env", "tiny", "--json").stdout)["changes"]
+    name = next(row["name"] for row in bucket if row["role"] == "bucket")
+    enforced.run("up", "--env", "tiny")
+    enforced.access(enforce=False)
+    own = {"bindings": [{"role": "roles/storage.legacyBucketOwner", "members": [f"user:{ADA}"]}]}
+    own["bindings"].append({"role": "roles/storage.objectAdmin", "members": [f"user:{ADA}"]})
+    enforced.cloud.ask("PUT", f"/storage/v1/b/{name}/iam", own)
+    account = f"{project_number('local-tests')}-compute@developer.gserviceaccount.com"
+    may = {"policy": {"bindings": [{"role": "roles/iam.serviceAccountUser", "members": [f"user:{ADA}"]}]}}
+    enforced.cloud.ask("POST", f"/iam/v1/projects/local-tests/serviceAccounts/{account}:setIamPolicy", may)
+    kept = [role for role in OPERATORS if role not in {"roles/storage.admin", "roles/iam.serviceAccountUser"}]
+    enforced.access(enforce=True, bindings={ADA: kept})
+    seen = Seen(json.loads(enforced.typed("doctor", "--env", "tiny", "--json").stdout))  # nobody logs in to bare nodes
+    assert seen["permissions"]["state"] == "ok", seen["permissions"]
+    enforced.run("down", "--env", "tiny", "--yes")
+    enforced.run("up", "--env", "tiny")
 
 
 def test_the_roles_and_the_scope_are_printed(enforced: Clinic) -> None:

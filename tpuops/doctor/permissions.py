@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from tpuops.doctor.credentials import identity
 from tpuops.doctor.finding import Check, Finding, broken, ok, warning
 from tpuops.doctor.patient import Patient
-from tpuops.errors import AccessError, CloudError
+from tpuops.errors import AccessError, CloudError, TpuopsError
 from tpuops.facts import roles
 from tpuops.facts.roles import OPERATOR, Role
 
-PROBE = "resourcemanager.projects.testIamPermissions"
 ACT_AS = "iam.serviceAccounts.actAs"
+MAKE_BUCKET = "storage.buckets.create"
 
 
 async def permissions(patient: Patient) -> Finding:
@@ -26,10 +26,43 @@ async def permissions(patient: Patient) -> Finding:
             raise
         what = "what this login may do cannot be asked: the Resource Manager API is off"
         return warning("permissions-unknown", what, evidence=_list(OPERATOR), hint=error.hint)
-    missing = set(wanted) - held
+    missing = await _elsewhere(patient, set(wanted) - held)
     if not missing:
         return ok(f"all {len(wanted)} that are needed", _list(OPERATOR))
     return await _lacking(patient, missing)
+
+
+async def _elsewhere(patient: Patient, missing: set[str]) -> set[str]:
+    """What is still missing where the bucket and the machines' accounts have policies of their own."""
+    storage = {name for name in missing if name.startswith("storage.")}
+    if storage:
+        missing = missing - await _on_bucket(patient, storage)
+    if ACT_AS in missing and await _on_accounts(patient):
+        missing = missing - {ACT_AS}
+    return missing
+
+
+async def _on_bucket(patient: Patient, wanted: set[str]) -> set[str]:
+    """Those that the bucket itself grants; a bucket that is there need not be made."""
+    name = patient.desired.bucket.name
+    asked = sorted(wanted - {MAKE_BUCKET})
+    try:
+        held = await patient.cloud.around().bucket_permissions(name, [*asked, "storage.buckets.get"])
+    except TpuopsError:
+        return set()
+    return set(held) | {MAKE_BUCKET}
+
+
+async def _on_accounts(patient: Patient) -> bool:
+    """Whether this login may give the machines their accounts, by the accounts' own policies."""
+    node, vm = patient.desired.node, patient.desired.vm
+    named = {node.service_account, *([vm.service_account] if vm else [])}
+    try:
+        default = f"{await patient.number()}-compute@developer.gserviceaccount.com"  # google-cloud.md 3.1.3
+        answers = [await _tested(patient, f"/serviceAccounts/{name or default}", [ACT_AS]) for name in named]
+    except TpuopsError:
+        return False
+    return all(answers)
 
 
 async def _lacking(patient: Patient, missing: set[str]) -> Finding:
@@ -52,7 +85,7 @@ async def _held(patient: Patient, wanted: Sequence[str]) -> set[str]:
     asked, unknown = list(wanted), set[str]()
     while True:
         try:
-            return unknown | await _tested(patient, asked)
+            return unknown | await _tested(patient, "", asked)
         except CloudError as error:
             odd = [name for name in re.findall(r"[\w]+\.[\w.]+", error.message) if name in asked]
             if error.status != 400 or not odd:
@@ -61,10 +94,14 @@ async def _held(patient: Patient, wanted: Sequence[str]) -> set[str]:
             asked = [name for name in asked if name not in unknown]
 
 
-async def _tested(patient: Patient, asked: Iterable[str]) -> set[str]:
-    path, body = f"/v1/projects/{patient.project}:testIamPermissions", {"permissions": list(asked)}
+async def _tested(patient: Patient, below: str, asked: Iterable[str]) -> set[str]:
+    """Those that the login has on the project, or on an account `below` it."""
+    service, kind = ("iam", "serviceAccounts") if below else ("resourcemanager", "projects")
+    path, body = f"/v1/projects/{patient.project}{below}:testIamPermissions", {"permissions": list(asked)}
     found = await patient.caller.ask(
-        PROBE, patient.project, lambda: patient.rest.json("resourcemanager", "POST", path, body=body)
+        f"{service}.{kind}.testIamPermissions",
+        patient.project,
+        lambda: patient.rest.json(service, "POST", path, body=body),
     )
     return set(found.get("permissions", []))
 

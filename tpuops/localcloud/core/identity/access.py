@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tpuops.localcloud.core.draw import project_number
+from tpuops.localcloud.core.draw import default_account, project_number
 from tpuops.localcloud.core.identity import obstacles, permissions, tokens
 from tpuops.localcloud.core.identity.obstacles import info as _info
 from tpuops.localcloud.core.refusals import Refusal, refuse
@@ -44,6 +44,7 @@ APIS: Mapping[str, tuple[str, str]] = {
     "iamcredentials": ("iamcredentials.googleapis.com", "IAM Service Account Credentials API"),
     "secretmanager": ("secretmanager.googleapis.com", "Secret Manager API"),
 }
+ACCOUNT_POLICY = "iam.account-policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,11 @@ def require(call: Call, wanted: str, project: str, resource: str) -> None:
         raise _denied(wanted, resource, caller.email)
 
 
+def held_on_account(world: World, email: str, account: str) -> list[str]:
+    """The roles somebody has on one service account."""
+    return list(_of_policy(world.get(ACCOUNT_POLICY, account) or {}, email))
+
+
 def caller_of(call: Call) -> Caller | None:
     """Who calls, where that is known."""
     try:
@@ -186,7 +192,8 @@ def _check_permission(call: Call, caller: Caller, set_rules: Document, project: 
         return
     held = [*set_rules.get("bindings", {}).get(caller.email, ()), *_policies(call, caller.email, project)]
     for wanted in _wanted(call):
-        if not permissions.grants(held, wanted):
+        more = _on_attached(call, caller.email, project) if wanted == permissions.ACT_AS else ()
+        if not permissions.grants((*held, *more), wanted):
             raise _denied(wanted, _resource(call, project), caller.email)
 
 
@@ -205,6 +212,14 @@ def _wanted(call: Call) -> Iterator[str]:
         name = f"{call.params['bucket']}/{call.query.get('name', '')}"
         if call.world.get("storage.object", name) is not None:
             yield "storage.objects.delete"  # overwriting is deleting too
+
+
+def _on_attached(call: Call, email: str, project: str) -> list[str]:
+    """The roles that the caller has on the account which the machine will carry."""
+    body = call.body()
+    named = [*(body.get("serviceAccounts") or []), body.get("serviceAccount") or {}]
+    account = str(named[0].get("email") or "default")
+    return held_on_account(call.world, email, default_account(project) if account == "default" else account)
 
 
 def _policies(call: Call, email: str, project: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tpuops.localcloud.core import admin
 from tpuops.localcloud.core.identity import (
     access,
+    delegation,
     federation,
     iap,
     metadata,
@@ -16,6 +17,7 @@ from tpuops.localcloud.core.identity import (
 )
 from tpuops.localcloud.core.routes import Route
 
+_ACCOUNT = "/iam/v1/projects/{project}/serviceAccounts/{email}"
 _METADATA = "/m/{machine}/computeMetadata/v1"
 _SERVICE = "/serviceusage/v1/projects/{project}/services/{api}"
 _LOGIN_KEY = "/oslogin/v1/users/{user}/sshPublicKeys/{key}"
@@ -54,6 +56,14 @@ METHODS = (
     Route("POST", "/token", "identity.token", tokens.token, "an account without a registered key is believed"),
     Route("GET", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
     Route("POST", "/tokeninfo", "identity.tokeninfo", tokens.tokeninfo),
+    Route("POST", f"{_ACCOUNT}:getIamPolicy", "iam.serviceAccounts.getIamPolicy", delegation.get_policy),
+    Route("POST", f"{_ACCOUNT}:setIamPolicy", "iam.serviceAccounts.setIamPolicy", delegation.set_policy),
+    Route(
+        "POST",
+        f"{_ACCOUNT}:testIamPermissions",
+        "iam.serviceAccounts.testIamPermissions",
+        delegation.test_permissions,
+    ),
     Route("POST", "/sts/v1/token", "identity.exchange", federation.exchange, "any subject token is believed"),
     Route(
         "POST",

@@ -33,6 +33,7 @@ OPEN = frozenset(
     {
         "resourcemanager.projects.testIamPermissions",
         "storage.buckets.testIamPermissions",
+        "iam.serviceAccounts.testIamPermissions",
         "oslogin.users.getLoginProfile",
         "oslogin.users.importSshPublicKey",  # a profile is its user's own
         "oslogin.sshPublicKeys.patch",
