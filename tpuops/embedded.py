@@ -252,14 +252,18 @@ def _tail(log: Path, offset: int) -> list[str]:
 
 
 def _is_cloud(pid: int, state: Path) -> bool:
-    """Whether `pid` lives and is the cloud of `state`: the number alone may have passed to a stranger."""
+    """Whether `pid` lives and is the cloud of `state`: the number alone may have passed to a stranger.
+
+    Two people on one machine may share a cloud, the one's folder being a link to the other's.
+    """
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return b"tpuops.localcloud" in words and os.fsencode(state.absolute()) in words
+    folders = {os.fsencode(state.absolute()), os.fsencode(state.resolve())}
+    return b"tpuops.localcloud" in words and not folders.isdisjoint(words)
 
 
 def _session(leader: int) -> set[int]:

@@ -118,6 +118,9 @@ class Cloud(CloudReader, Protocol):
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
 
+    def store(self, bucket: str) -> ObjectStore:
+        """The objects of a bucket."""
+
     async def create_node(self, spec: NodeSpec) -> Operation:
         """Admit a slice. Raises `QuotaExceeded`, `Conflict` where the name is taken, `NoCapacity`."""
 

@@ -92,6 +92,24 @@ def _brief(document: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def others(rows: Sequence[Mapping[str, Any]], unseen: Sequence[str]) -> list[str]:
+    """TPUs of other people in the same projects, with what they run; nothing where there are none."""
+    seen = [
+        (
+            row["name"],
+            row["owner"],
+            row["state"],
+            row["unknown"] or (f"{row['run']} {row['run_state']}" if row["run"] else "-"),
+            "-" if row["step"] < 0 else str(row["step"]),
+            row["begun_by"] or "-",
+            row["supervised_by"] or "-",
+        )
+        for row in rows
+    ]
+    head = ("others' tpu", "owner", "state", "run", "step", "begun by", "supervised by")
+    return [*([table(head, seen)] if seen else []), *(f"others are not known: {why}" for why in unseen)]
+
+
 def brief(document: Mapping[str, Any]) -> str:
     """The same in one line, for a watch that is not on a terminal."""
     if "error" in document or "not_set_up" in document:

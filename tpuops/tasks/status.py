@@ -54,6 +54,7 @@ async def _one(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
 
 
 async def _all(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answer:
+    from tpuops.lifecycle.others import others
     from tpuops.report import following, standing
 
     sites, wrong = await _sites(asked, stack)
@@ -70,7 +71,10 @@ async def _all(asked: Invocation, stack: AsyncExitStack, *, watch: bool) -> Answ
         await _watched(asked, rows, view, shown, lambda _: following.after_status_all(asked.cloud))
     failed = [row["exit_code"] for row in rows if "error" in row]
     steps = following.after_status_all(asked.cloud)
-    return Answer({"environments": rows}, standing.every(rows), steps, exit_code=max(failed, default=0))
+    theirs, unseen = await others(sites.values())
+    document = {"environments": rows, "others": theirs, "others_unseen": unseen}
+    text = "\n".join([standing.every(rows), *standing.others(theirs, unseen)])
+    return Answer(document, text, steps, exit_code=max(failed, default=0))
 
 
 async def _sites(asked: Invocation, stack: AsyncExitStack) -> tuple[dict[str, Site], list[dict[str, Any]]]:
