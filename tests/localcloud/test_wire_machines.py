@@ -97,3 +97,13 @@ def test_a_closed_network_leaves_the_cloud_and_nothing_else(cloud, tmp_path):
         str((1 << 20) + 2),
     ], closed
     assert usual.stdout.startswith("['open', "), usual
+
+
+@pytest.mark.gcloud
+def test_gcloud_on_a_machine_is_the_machines_own_account_and_uploads(cloud, tmp_path):
+    cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bkt"})
+    commands = ("gcloud auth list --format='value(account)'", "echo hi >f", "gcloud storage cp f gs://bkt/f")
+    done = Machine(cloud, tmp_path).run(" && ".join((*commands, "gcloud storage cat gs://bkt/f")))
+    account, content = done.stdout.split()
+    assert account.endswith("-compute@developer.gserviceaccount.com"), done
+    assert content == "hi"

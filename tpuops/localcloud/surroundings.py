@@ -50,7 +50,6 @@ def _gcloud(spec: MachineSpec, url: str) -> dict[str, str]:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{url}/compute/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{url}/storage/v1/",
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_CORE_PROJECT": spec.project,
