@@ -27,11 +27,11 @@ def test_one_log_is_an_object_and_several_are_a_list():
 
 def test_a_person_sees_the_cause_in_context_with_echoes_folded():
     text = told(report_of([("w0.log", FAILURE)]), explain=False)
-    assert "w0.log: tpu_not_found" in text
-    assert "3 > Missing XLA configuration" in text
-    assert "2   step=2 loss=1" in text
+    assert "w0.log, line 3: tpu_not_found" in text
+    assert ">   3 | Missing XLA configuration" in text
+    assert "    2 | step=2 loss=1" in text
     assert "native_crash, 3 times, first at line 4" in text
-    assert "advice:" in text
+    assert "to do:" in text
     assert "\x1b" not in text
 
 

@@ -40,6 +40,8 @@ _ALARM = re.compile(
 )
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
 _NUMBERS = re.compile(rb"[0-9]+")
+_NEAR = 4
+"""Lines shown on each side of one that no message explains."""
 _HEARTBEATS = 8
 """Lines that differ in numbers alone, from which on they are taken for a heartbeat."""
 _ECHO_OF = "echo of "
@@ -67,7 +69,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one log says. `line` and its number are the decisive ones; `findings` hold every hit, also dropped ones."""
+    """What one log says. `line` and its number are the decisive ones; `findings` hold every hit, also dropped ones.
+
+    `around` are numbered lines around the decisive one, where no message won and so none has them.
+    """
 
     failure_class: str
     action: Action
@@ -77,14 +82,15 @@ class Judgement:
     winner: Finding | None = None
     findings: tuple[Finding, ...] = ()
     why: str = ""
+    around: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def echoes(self) -> tuple[Finding, ...]:
-        """Findings other than the winner and what says the same: those that lost, and those it explains."""
+        """Findings on other lines than the winner, of other classes: those that lost, and those it explains."""
         return tuple(
             each
             for each in self.findings
-            if each is not self.winner
+            if (self.winner is None or each.hit.line_number != self.winner.hit.line_number)
             and each.failure_class != self.failure_class
             and (not each.dropped or each.dropped.startswith(_ECHO_OF))
         )
@@ -218,6 +224,7 @@ def _said_last(number: int, line: bytes, log: Log, engine: Engine, findings: tup
             number,
             "low",
             findings=findings,
+            around=_around(log, number),
             why=f"{signature.id}: the log ends here, and nothing else was found",
         )
     return None
@@ -247,9 +254,19 @@ def _nothing_found(log: Log, engine: Engine, findings: tuple[Finding, ...], fail
     if failed or alarm is not None or not line:
         if alarm is not None:
             number, line = alarm
-        return Judgement(UNKNOWN, Action.NONE, line, number, "low", findings=findings, why="no signature matched")
+        return Judgement(
+            UNKNOWN, Action.NONE, line, number, "low", None, findings, "no signature matched", _around(log, number)
+        )
     confidence = "high" if log.progressed else "medium"
     return Judgement(HEALTHY, Action.NONE, line, number, confidence, findings=findings, why="nothing wrong is in it")
+
+
+def _around(log: Log, number: int) -> tuple[tuple[int, bytes], ...]:
+    """The lines around one of the log's tail, and the log's last ones."""
+    lines = list(enumerate(log.tail.split(b"\n"), log.tail_line))
+    last = next((at for at, line in reversed(lines) if _WORDS.search(line)), number)
+    near = [each for each in lines if abs(each[0] - number) <= _NEAR or last - _NEAR < each[0] <= last]
+    return tuple(near)
 
 
 def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[int, bytes] | None:

@@ -25,7 +25,7 @@ from tpuops.diagnosis.verdict import Budgets, Decision, Evidence, Past, Shape, V
 
 Source = Path | bytes | BinaryIO
 _WORKER_IN_NAME = re.compile(r"(?:worker|host|rank|task|process|w)[-_.]?(\d+)", re.IGNORECASE)
-_CONTEXT_LINES = 4
+_CONTEXT_LINES, _CONTEXT_CHARS = 4, 1000
 
 
 Document = dict[str, Any]
@@ -129,15 +129,20 @@ def _is_echo(each: LogVerdict) -> bool:
 
 
 def _context(judgement: Judgement) -> list[dict[str, Any]]:
-    """The decisive line with a few lines around it, numbered."""
+    """The decisive line with a few lines around it, numbered; of lines that overwrite each other the last."""
     if judgement.winner is None:
-        return []
+        return [{"line_number": number, "text": _last_written(line)} for number, line in judgement.around]
     hit = judgement.winner.hit
     before = [line for line in hit.before.split(b"\n")[:-1]][-_CONTEXT_LINES:]
     after = hit.after.split(b"\n")[1 : _CONTEXT_LINES + 1]
     first = hit.line_number - len(before)
     lines = [*before, hit.line, *after]
-    return [{"line_number": first + offset, "text": text_of(line)[:400]} for offset, line in enumerate(lines)]
+    return [{"line_number": first + offset, "text": _last_written(line)} for offset, line in enumerate(lines)]
+
+
+def _last_written(line: bytes) -> str:
+    pieces = [piece for piece in line.split(b"\x0b") if piece.strip()]
+    return text_of(pieces[-1] if pieces else b"")[:_CONTEXT_CHARS]
 
 
 def explanation(judgement: Judgement) -> dict[str, Any]:

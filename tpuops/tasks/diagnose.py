@@ -44,13 +44,17 @@ class Wanted:
 )
 async def diagnose(asked: Invocation, wanted: Wanted, log: str) -> Answer:
     """Explain a log, or a run: what happened, the line that says so, what would be done, advice."""
-    from tpuops.report.diagnosis import told
+    import shutil
+
+    from tpuops.report.diagnosis import WIDTH, told
     from tpuops.report.log import cleaned
 
     if wanted.run and (log or wanted.more):
         raise UsageError("--run explains a run's own logs; other logs are explained without it", hint="leave one out")
     documents = await _of_run(asked, wanted) if wanted.run else _of_logs(asked, wanted, log)
-    shown = told(cleaned(documents), explain=wanted.explain, colour=asked.console.shows_data)
+    person = asked.console.shows_data
+    width = min(shutil.get_terminal_size().columns, WIDTH) if person else WIDTH
+    shown = told(cleaned(documents), explain=wanted.explain, colour=person, width=width)
     return Answer(documents, shown)
 
 
