@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifecycle.conftest import user  # noqa: F401 - a fixture
 from tests.templates.machine import Here
 from tests.templates.storage_server import StorageServer
 from tpuops import templates

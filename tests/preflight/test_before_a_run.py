@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.conftest import TRAINER, User, made_user
+from tests.lifecycle.test_commands import supervised
+from tests.lifecycle.test_run import training as process_of
 from tpuops import embedded
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
@@ -19,6 +21,15 @@ HOLDER = (
     "import fcntl, time; f = open('/tmp/libtpu_lockfile', 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
     "print('held', flush=True); time.sleep(600)"
 )
+
+HOLDING = """
+import fcntl, time
+lock = open("/tmp/libtpu_lockfile", "w")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+for step in range(100000):
+    print(f"step={step} loss=1", flush=True)
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +114,8 @@ def test_a_machine_that_may_not_write_to_the_bucket_does_not_train(ada: User) ->
     """Its own identity is asked, not ours: exit 3 with the very command that mends it, and nothing was trained."""
     owner, machines = "ada@example.com", "909171607979-compute@developer.gserviceaccount.com"
     bindings = {owner: ["roles/owner"], machines: ["roles/viewer"]}
-    ask(ada, "POST", "/_cloud/access", {"enforce": True, "bindings": bindings})
+    anybody = {"email": owner, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}
+    ask(ada, "POST", "/_cloud/access", {"enforce": True, "bindings": bindings, "anonymous": anybody})
     try:
         done = typed(ada, "train")
     finally:
@@ -114,6 +126,16 @@ def test_a_machine_that_may_not_write_to_the_bucket_does_not_train(ada: User) ->
     assert f"--member=serviceAccount:{machines} --role=roles/storage.objectAdmin" in said.replace("\n", "")
     assert "training: run" not in said
     assert ada.run("train")["outcome"] == "done"
+
+
+def test_a_run_that_lives_is_looked_at_by_doctor_and_goes_on(ada: User) -> None:
+    ada.write(HOLDING, steps="100000", pace="0.05")
+    before = supervised(ada, "train")
+    findings = ada.run("doctor", "--fix", "--yes")["findings"]
+    machines = next(row for row in findings if row["check"] == "machines")
+    assert (machines["state"], machines["what"]) == ("ok", "1 worker of tpuops-tiny-ada ready")
+    assert process_of(ada) == before
+    ada.run("stop", "--yes")
 
 
 def test_a_full_disk_is_told_before_anything_is_started(ada: User) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.conftest import User, made_user
-from tests.lifecycle.test_commands import supervised
-from tests.lifecycle.test_run import training as process_of
 from tests.preflight.test_before_a_run import HOLDER, on_machine
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
@@ -49,21 +47,3 @@ def test_four_workers_are_looked_at_together_and_the_odd_one_is_named(slice_: Us
     pid = on_machine(slice_, HOLDING.format(env="env TPUOPS_RUN_ID=old", code=HOLDER), "--worker", "1")
     assert machines(slice_, "--fix", "--yes")["state"] == "ok"
     assert on_machine(slice_, f"kill -0 {pid} 2>/dev/null || echo gone", "--worker", "1") == "gone"
-
-
-def test_a_run_that_lives_is_looked_at_and_goes_on(user: User) -> None:
-    user.write(LONG, steps="100000", pace="0.05")
-    user.run("up")
-    before = supervised(user, "train")
-    assert machines(user, "--fix", "--yes")["state"] == "ok"
-    assert process_of(user) == before
-
-
-LONG = """
-import fcntl, time
-lock = open("/tmp/libtpu_lockfile", "w")
-fcntl.lockf(lock, fcntl.LOCK_EX)
-for step in range(100000):
-    print(f"step={step} loss=1", flush=True)
-    time.sleep(0.05)
-"""
