@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from tpuops.doctor import bucket
@@ -110,6 +111,7 @@ def until(clinic: Clinic, path: str, field: str, state: str) -> dict[str, Any]:
         found = dict(clinic.cloud.ask("GET", path))
         if found[field] == state:
             return found
+        time.sleep(0.05)
     raise AssertionError(found)
 
 

@@ -105,12 +105,6 @@ class GoogleCloud:
         found = await self._read("tpu.runtimeVersions.list", at, lambda: self._tpu.runtime_versions(place))
         return found or frozenset()
 
-    async def has_machine_type(self, place: Place, name: str) -> bool:
-        """Whether Compute Engine has a machine type in a zone."""
-        at = f"projects/{place.project}/zones/{place.zone}/machineTypes/{name}"
-        found = await self._read("compute.machineTypes.get", at, lambda: self._compute.machine_type(place, name))
-        return bool(found)
-
     async def nodes_anywhere(self, project: str) -> tuple[Node, ...]:
         """Every TPU slice of the project, in all zones."""
         found = await self._read("tpu.nodes.list", project, lambda: self._tpu.everywhere(project))

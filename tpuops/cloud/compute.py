@@ -39,7 +39,6 @@ class ComputeService:
         self._library = Once(_library, heavy=True)
         self._instances = Once(lambda: self._library().InstancesClient(**self._options()), heavy=True)
         self._operations = Once(lambda: self._library().ZoneOperationsClient(**self._options()), heavy=True)
-        self._machine_types = Once(lambda: self._library().MachineTypesClient(**self._options()), heavy=True)
         self._projects = Once(lambda: self._library().ProjectsClient(**self._options()), heavy=True)
 
     def _options(self) -> dict[str, Any]:
@@ -48,10 +47,6 @@ class ComputeService:
     def get(self, place: Place, name: str) -> Vm:
         """instances.get."""
         return vm(place, self._instances().get(request=_at(place, instance=name), **_ONCE))
-
-    def machine_type(self, place: Place, name: str) -> bool:
-        """machineTypes.get: True where it is there."""
-        return bool(self._machine_types().get(request=_at(place, machine_type=name), **_ONCE).name)
 
     def everywhere(self, project: str, labels: Mapping[str, str]) -> tuple[Vm, ...]:
         """instances.aggregatedList by labels, all pages."""
@@ -107,20 +102,18 @@ class ComputeService:
 
 
 def _library() -> SimpleNamespace:
-    """The four clients and three messages that are used, out of more than a hundred."""
+    """The three clients and three messages that are used, out of more than a hundred."""
     parts = (
         "services.instances.client",
         "services.zone_operations.client",
         "services.projects.client",
-        "services.machine_types.client",
         "types.compute",
     )
-    instances, operations, projects, machine_types, messages = submodules("google.cloud.compute_v1", *parts)
+    instances, operations, projects, messages = submodules("google.cloud.compute_v1", *parts)
     return SimpleNamespace(
         InstancesClient=instances.InstancesClient,
         ZoneOperationsClient=operations.ZoneOperationsClient,
         ProjectsClient=projects.ProjectsClient,
-        MachineTypesClient=machine_types.MachineTypesClient,
         Instance=messages.Instance,
         Metadata=messages.Metadata,
         Operation=messages.Operation,

@@ -79,9 +79,6 @@ class CloudReader(Protocol):
     async def runtime_versions(self, place: Place) -> frozenset[str]:
         """The runtime versions that the TPU service has in a zone."""
 
-    async def has_machine_type(self, place: Place, name: str) -> bool:
-        """Whether Compute Engine has a machine type in a zone."""
-
     async def nodes_anywhere(self, project: str) -> tuple[Node, ...]:
         """Every TPU slice of the project, in all zones, whoever owns it."""
 
@@ -114,9 +111,6 @@ class Cloud(CloudReader, Protocol):
 
     def guarded(self, fence: Fence) -> Cloud:
         """The same, which asks `fence` before it repeats a change."""
-
-    def store(self, bucket: str) -> ObjectStore:
-        """The objects of a bucket."""
 
     def store(self, bucket: str) -> ObjectStore:
         """The objects of a bucket."""
