@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuops.diagnosis import decide
+from tpuops.diagnosis import decide, table
 from tpuops.diagnosis.classes import CLASSES
 from tpuops.diagnosis.ladder import FIXES, recorded_class, since_progress
 from tpuops.diagnosis.table import HISTORIES, SHAPES, decision_for, document
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Move, Past, Shape, Verdict
 
-DOCUMENT = Path(__file__).with_name("decisions.md")
+DOCUMENT = Path(table.__file__).with_name("decisions.md")
 GRPC = Verdict("grpc_unavailable", Action.RETRY_IN_PLACE, decisive_line="Socket closed")
 KILLED = Verdict("native_crash", Action.RETRY_IN_PLACE, refinement="process_killed", basis=Basis.EXIT)
 CRASHED = Verdict("native_crash", Action.FIX_CONFIG, basis=Basis.EXIT)

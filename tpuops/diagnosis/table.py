@@ -6,7 +6,8 @@ their head. Nothing here decides; it asks the functions that do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from tpuops.diagnosis.classes import CLASSES, FailureClass
 from tpuops.diagnosis.evidence import diagnose
@@ -28,6 +29,7 @@ HISTORIES: dict[str, tuple[Action, ...]] = {
     "again on a new machine": (_RESTARTED, _RECREATED),
     "budget spent": (_RESTARTED,) * 3,
 }
+OFTEN = "third time in an hour"
 STATES: dict[str, Evidence] = {
     "every process ended with code 0": Evidence((WorkerEvidence(exit_code=0),)),
     "stopped on request": Evidence((WorkerEvidence(exit_code=143, signal=15),), interrupted=True),
@@ -76,6 +78,13 @@ def decision_for(failure: FailureClass, shape: Shape, history: tuple[Action, ...
     return decide(verdict, shape, past, Budgets(), step=_STEP)
 
 
+def decision_often(failure: FailureClass, shape: Shape) -> Decision:
+    """The decision on such a verdict that comes for the third time within an hour, each attempt having got further."""
+    verdict = Verdict(failure.name, failure.action, decisive_line="", basis=Basis.LOG)
+    past = [Past(failure.name, _RESTARTED, step=10, at=600.0), Past(failure.name, _RESTARTED, step=50, at=1200.0)]
+    return decide(verdict, shape, past, Budgets(), step=_STEP, now=1800.0)
+
+
 def document() -> str:
     """The table as Markdown."""
     return "\n".join([*_head(), *_by_class(), *_by_state(), ""])
@@ -84,27 +93,32 @@ def document() -> str:
 def _head() -> Iterator[str]:
     yield "# Decisions"
     yield ""
-    yield "Generated from `tpuops.diagnosis.table`; the test beside this file says so when it is out of date."
+    yield "What tpuops does about a failure, for every class, state and shape. Generated from `tpuops.diagnosis.table`,"
+    yield "that is from the functions that decide; a test fails where this file says something else."
     yield "`restart` is in place, `give_up` ends the run with the cause and its advice, `finish` ends it as done."
     yield ""
     yield "## By class, where only the log speaks"
     yield ""
-    yield "Histories count recoveries of the same class since the last progress; progress clears them."
+    yield "Histories count recoveries of the same class since the last progress; progress clears them. The last"
+    yield "column is a class that comes for the third time within an hour though training advanced each time. In an"
+    yield "environment `recovery.budgets` and `recovery.overrides` change numbers and single classes; what only a person"
+    yield "can mend is never retried, whatever they say."
     yield "Where the shapes differ, the cell says which: single = one worker on demand, other = spot, queued or many."
     yield ""
 
 
 def _by_class() -> Iterator[str]:
-    yield f"| class | usual remedy | budget | {' | '.join(HISTORIES)} |"
-    yield "|---|---|---|" + "---|" * len(HISTORIES)
+    yield f"| class | usual remedy | budget | {' | '.join(HISTORIES)} | {OFTEN} |"
+    yield "|---|---|---|" + "---|" * (len(HISTORIES) + 1)
     for failure in CLASSES.values():
-        cells = [_cell(failure, history) for history in HISTORIES.values()]
+        cells = [_cell(partial(decision_for, failure, history=history)) for history in HISTORIES.values()]
+        cells.append(_cell(partial(decision_often, failure)))
         yield f"| {failure.name} | {failure.action} | {failure.family or '-'} | {' | '.join(cells)} |"
     yield ""
 
 
-def _cell(failure: FailureClass, history: tuple[Action, ...]) -> str:
-    moves = {name: str(decision_for(failure, shape, history).move) for name, shape in SHAPES.items()}
+def _cell(decided: Callable[[Shape], Decision]) -> str:
+    moves = {name: str(decided(shape).move) for name, shape in SHAPES.items()}
     single = moves.pop("one worker, on demand")
     others = set(moves.values())
     return single if others == {single} else f"single: {single}, other: {', '.join(sorted(others))}"

@@ -73,7 +73,8 @@ def _overall(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     echoing = [each for each in documents if "echo_of" in each]
     if echoing:
         counted = Counter(each["class"] for each in echoing)
-        yield "Echoes of it: " + ", ".join(f"{name} in {count} log{'s' if count > 1 else ''}" for name, count in counted.items())
+        listed = [f"{name} in {count} log{'s' if count > 1 else ''}" for name, count in counted.items()]
+        yield f"Echoes of it: {', '.join(listed)}"
 
 
 def _end(document: Mapping[str, Any]) -> str:
