@@ -116,7 +116,7 @@ def test_a_key_that_was_revoked_and_a_clock_that_is_wrong(clinic: Clinic) -> Non
         "on": {"method": "identity.token"},
         "do": {"error": {"http": 400, "status": "invalid_grant", "message": late}},
     }
-    clinic.cloud.add_faults([refused] * 9)
+    clinic.cloud.add_faults([refused] * 99)
     logins.key(clinic)
     clinic.doctor(code=3).is_broken("credentials", "clock-wrong", "timedatectl")
 
@@ -146,7 +146,7 @@ def test_an_account_that_was_disabled(clinic: Clinic) -> None:
     clinic.access(enforce=True, bindings=OWNERS)
     logins.key(clinic)
     error = {"http": 401, "status": "UNAUTHENTICATED", "reason": "ACCOUNT_STATE_INVALID", "message": "Account disabled"}
-    clinic.cloud.add_faults([{"on": {"method": "compute.projects.get"}, "do": {"error": error}}] * 9)
+    clinic.cloud.add_faults([{"on": {"method": "compute.projects.get"}, "do": {"error": error}}] * 99)
     clinic.doctor(code=3).is_broken("credentials", "credentials-account", "as somebody else")
 
 
