@@ -12,7 +12,7 @@ FILTERS: dict[str, tuple[str, str]] = {
     "time": (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z)", "<time>"),
     "pid": (r"\bprocess \d+", "process <pid>"),
     "port": (r"\bSSH port \d+", "SSH port <port>"),
-    "url": (r"http://127\.0\.0\.1:\d+/k-[\w-]+", "<url>"),
+    "url": (r"(?:http://)?127\.0\.0\.1:\d+/k-[\w-]+", "<url>"),
     "address": (r"\b127\.\d+\.\d+\.\d+\b", "<address>"),
     "hash": (r"(tpuops-\w+-\w+)-[0-9a-f]{8}\b", r"\1-<hash..>"),
     "age": (r"\brenewed \d+ s ago", "renewed <age> ago"),
@@ -22,6 +22,8 @@ FILTERS: dict[str, tuple[str, str]] = {
     "live": (r"(is open, attempt \d+, )(?:no step told yet|step \d+(?:, goodput <n>%)?)", r"\1<how far>"),
     "packaged": (r"(?m)^(?:example|hardened|v\d\w*-\d+)  .*\n", ""),
     "bytes": (r"\b\d+(?:\.\d)? (?:B|KiB)\b", "<size>"),
+    "generation": (r"\(generation \d+\)", "(generation <n>)"),
+    "steps": (r"(?m)(?:^step=\d+ loss=\d\.\d+\n){6,}", "step=<...>\n"),
     "seconds": (r"\b\d+\.\d s\b *", "<s>  "),
 }
 AT_ONCE = re.compile(r"(node|vm) [\w-]+: ")

@@ -60,7 +60,12 @@ class Story:
         self.user.env["TPUOPS_ENV"] = nameless
         self.see("unknown-environment", "plan", "--env", "tinny")
         self.see("unknown-flag", "plan", "--wach")
+        self.see("env-list", "env.list")
+        self.see("env-show", "env.show")
+        self.see("env-check", "env.check", "--env", "tiny")
         self.see("plan-nothing", "plan")
+        self.see("lock-show-nothing", "lock.show")
+        self.see("lock-break-nothing", "lock.break")
         self.see("ssh-nothing", "ssh")
         self.see("train-nothing", "train")
 
@@ -84,6 +89,15 @@ class Story:
         with self._typed("run") as first:
             first.until(r"\| step=2 ")
             self.see("status-running", "status")
+            self.see("lock-show", "lock.show")
+            with self._typed("lock.break") as asked:
+                asked.until(r"\[y/N\]")
+                asked.type("n", "Enter")
+                self.keep("lock-break-refused", ("lock.break",), asked)
+            with self._typed("logs", "--follow") as followed:
+                followed.until(r"^step=2 ")
+                followed.type("C-c")
+                self.keep("logs-left", ("logs", "--follow"), followed)
             with self._typed("stop") as asked:
                 asked.until(r"\[y/N\]")
                 asked.type("n", "Enter")
@@ -107,10 +121,17 @@ class Story:
         self.user.write(TRAINER, steps="12", pace="0.05")
         (self.user.folder / "faults.yaml").write_text(FAULTS)
         self.see("rehearse", "rehearse", "--faults", "faults.yaml")
-        self.see("env-check", "env.check", "--env", "tiny")
         self.see("cloud-start", "cloud.start")
+        self.see("cloud-status-running", "cloud.status")
+        shell = [
+            f"{self.user.program} cloud.env 2>&1 | grep -v ENDPOINT_OVERRIDES"
+        ]  # which depend on the gcloud there is
+        with Terminal(["sh", "-c", *shell], self.user.folder, self.user.env) as terminal:
+            self.keep("cloud-env", ("cloud.env", "2>&1", "|", "grep", "-v", "ENDPOINT_OVERRIDES"), terminal)
         self.see("cloud-stop", "cloud.stop")
         self.see("cloud-status", "cloud.status")
+        self.see("cloud-reset", "cloud.reset")
+        self.see("cloud-reset-again", "cloud.reset")
 
 
 BUGLOG = """\
@@ -152,6 +173,14 @@ def test_a_snapshot_fits_the_terminal_and_holds_nothing_that_differs(name: str) 
     assert filtered(text, Path("/nowhere/at/all")) == text
     assert "this is a bug in tpuops" not in text
     assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_what_ends_well_says_what_to_type_next() -> None:
+    """Everything but `diagnose`, whose advice is what to do next."""
+    silent = [
+        name for name in NAMES if "[exit 0]" in snapshot(name) and not re.search(r"^next: ", snapshot(name), re.M)
+    ]
+    assert silent == ["diagnose"]
 
 
 def test_every_filter_is_needed() -> None:

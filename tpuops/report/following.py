@@ -67,7 +67,7 @@ def after_status_all(cloud: str) -> Steps:
 
 def after_down(document: Mapping[str, Any], typed: Typed) -> Steps:
     """Everything is gone: it can be made again."""
-    return [(typed("up"), "provisions it again")] if document["removed"] else []
+    return [(typed("up"), "provisions it again" if document["removed"] else "provisions it")]
 
 
 def after_logs(document: Mapping[str, Any], typed: Typed) -> Steps:

@@ -16,7 +16,9 @@ async def show(asked: Invocation) -> Answer:
 
     async with opened(asked, "lock.show") as (site, _):
         document = documents.lock(await look(site), site)
-    steps = [(asked.typed("lock.break"), "takes it from a holder that hangs")] if document["lease"] else []
+    steps = [(asked.typed("status"), "shows what stands")]
+    if document["lease"]:
+        steps.append((asked.typed("lock.break"), "takes it from a holder that hangs"))
     return Answer(document, said.shown(document), steps)
 
 
