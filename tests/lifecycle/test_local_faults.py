@@ -1,0 +1,126 @@
+"""What may go wrong on the person's own machine while a run is under way: as processes, over the wire.
+
+No result is lost, nothing is deleted wrongly, no traceback is shown, and the next command goes on. The faults strike
+several runs of one embedded cloud at once, so that it takes no longer than one.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.conftest import ENVIRONMENT, TRAINER, User
+from tpuops import embedded
+
+pytestmark = pytest.mark.wire
+
+JUMPING = """
+import datetime, sys, time
+from tpuops.program import main
+began, real, kind = time.monotonic(), time.time, datetime.datetime
+
+def jumped():
+    return {skew_s} if time.monotonic() - began > 3 else 0
+
+class Jumping(kind):
+    @classmethod
+    def now(cls, tz=None):
+        return kind.now(tz) + datetime.timedelta(seconds=jumped())
+
+time.time, datetime.datetime = (lambda: real() + jumped()), Jumping
+import tpuops.clock
+tpuops.clock.datetime = Jumping
+sys.argv = ["tpuops", *{words!r}]
+sys.exit(main())
+"""
+"""The command on a machine whose wall clock jumps while it runs."""
+
+
+def written(user: User, name: str, steps: str = "150") -> None:
+    """One more environment, without a VM."""
+    text = ENVIRONMENT.replace("{machine_type: e2-small}", "none").replace("<steps>", steps).replace("<pace>", "0.02")
+    text = text.replace("<success>", "delete").replace("<failure>", "delete").replace("<interrupt>", "keep")
+    (user.folder / "environments" / f"{name}.yaml").write_text(text)
+
+
+def begun(user: User, command: list[str], **how: Any) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        command, cwd=user.folder, env=user.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True, **how,
+    )  # fmt: skip
+    user.started.append(process)
+    return process
+
+
+def full() -> None:
+    """Files of this process may not grow: every write fails, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+
+
+def test_a_run_survives_what_happens_to_the_machine_it_is_watched_from(user: User, until: Callable[..., Any]) -> None:
+    user.write(TRAINER)
+    user.run("cloud.start")
+    tpuops = str(user.program)
+    for name in ("full", "unwritable", "ahead", "behind", "hangup"):
+        written(user, name, "2000" if name == "hangup" else "150")
+    state = Path(user.env["TPUOPS_STATE"]) / "local-tests"
+    for name in ("full", "unwritable"):
+        user.run("plan", "--env", name)  # which makes the key
+    (state / "unwritable" / "journal").write_text("a file where a folder has to be")
+
+    runs = {
+        "full": begun(user, [tpuops, "run", "--env", "full", "--json"], preexec_fn=full),
+        "unwritable": begun(user, [tpuops, "run", "--env", "unwritable", "--json"]),
+        "hangup": begun(user, [tpuops, "run", "--env", "hangup"]),
+    }
+    for name, skew_s in (("ahead", 3600), ("behind", -3600)):
+        words = ["run", "--env", name, "--json"]
+        runs[name] = begun(user, [sys.executable, "-c", JUMPING.format(skew_s=skew_s, words=words)])
+    spool = state / "hangup" / "journal"
+    until(lambda: any(b"train.stepping" in path.read_bytes() for path in spool.glob("*-run.jsonl")), 90)
+    runs["hangup"].send_signal(signal.SIGHUP)
+
+    for name, process in runs.items():
+        out, err = process.communicate(timeout=120)
+        assert b"Traceback" not in err, f"{name}: {err.decode()}"
+        if name == "hangup":
+            assert process.returncode == 143, err.decode()
+            continue
+        assert process.returncode == 0, f"{name}: {err.decode()}"
+        document = json.loads(out)
+        assert (document["outcome"], document["attempts"], document["remains"]) == ("done", 1, []), name
+        assert any(saved["name"].endswith("outputs/model.txt") for saved in document["saved"]), name
+        assert (b"no journal is kept on this machine" in err) == (name in {"full", "unwritable"}), err.decode()
+    assert [node["name"].rpartition("/")[2] for node in user.standing()["nodes"]] == ["tpuops-hangup-ada"]
+    again = user.run("run", "--env", "hangup")
+    assert (again["outcome"], again["attempts"]) == ("done", 1)
+
+
+def test_an_end_that_nobody_saw_is_shown_once_and_not_paid_for_twice(user: User) -> None:
+    first = user.run("run")
+    stage = embedded.status(user.state)
+    assert stage is not None
+    bucket = next(left["name"] for left in first["kept"] if left["kind"] == "bucket")
+    told = f"/storage/v1/b/{bucket}/o/tpuops%2Ftiny%2Ftold.json"
+    assert embedded.ask(stage, "GET", told)["name"] == "tpuops/tiny/told.json", "the end was shown, and nobody noted it"
+    removed = urllib.request.Request(stage.url + told, method="DELETE")  # as if it had been killed a moment before
+    urllib.request.urlopen(removed, timeout=20).close()
+    second = user.start("run", "--json")
+    out, err = second.communicate(timeout=90)
+    assert second.returncode == 0, err.decode()
+    assert b"nobody was told" in err, err.decode()
+    document = json.loads(out)
+    assert (document["run_id"], document["outcome"], document["remains"]) == (first["run_id"], "done", [])
+    made = [request for request in user.requests() if request["method"] == "tpu.nodes.create"]
+    assert len(made) == 1, "the same training was paid for twice"
+    assert embedded.ask(stage, "GET", told)["name"] == "tpuops/tiny/told.json"
