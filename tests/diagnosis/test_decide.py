@@ -12,6 +12,7 @@ from tpuops.diagnosis.classes import CLASSES
 from tpuops.diagnosis.ladder import FIXES, recorded_class, since_progress
 from tpuops.diagnosis.table import HISTORIES, SHAPES, decision_for, document
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Move, Past, Shape, Verdict
+from tpuops.facts import failures
 
 DOCUMENT = Path(table.__file__).with_name("decisions.md")
 GRPC = Verdict("grpc_unavailable", Action.RETRY_IN_PLACE, decisive_line="Socket closed")
@@ -198,3 +199,43 @@ def test_whatever_the_history_a_log_never_deletes_without_a_second_time(name, ac
         assert any(each.failure_class == name for each in since_progress(past, step))
     if decision.move is Move.STOP_START:
         assert shape.can_stop
+
+
+def hourly(verdict, *minutes, now, shape=SINGLE, budgets=NAMED):
+    """The decision after recoveries so many minutes ago, each of which got further."""
+    past = [
+        Past(recorded_class(verdict), Action.RETRY_IN_PLACE, step, now - ago * 60.0)
+        for step, ago in enumerate(minutes, start=1)
+    ]
+    return decide(verdict, shape, past, budgets, step=100, now=now)
+
+
+def test_a_class_that_the_log_names_for_the_third_time_within_an_hour_is_met_with_the_next_rung():
+    assert hourly(GRPC, 30, now=9e9).move is Move.RESTART
+    assert hourly(GRPC, 90, 30, now=9e9).move is Move.RESTART
+    assert hourly(GRPC, 50, 30, now=9e9).move is Move.STOP_START
+    assert hourly(GRPC, 50, 30, now=9e9, shape=POD).move is Move.RECREATE
+
+
+def test_what_advances_is_never_given_up_for_coming_often():
+    often = (50, 40, 30, 20, 10, 5)
+    assert hourly(GRPC, *often, now=9e9).move is not Move.GIVE_UP
+    assert hourly(KILLED, *often, now=9e9).move is Move.RESTART
+    assert hourly(GONE, *often, now=9e9).move is Move.RECREATE
+
+
+def test_the_files_word_for_single_classes():
+    unknown = Verdict("unknown", Action.NONE, basis=Basis.EXIT)
+    restarted = Budgets({"unknown": 1}, overrides={"unknown": Move.RESTART})
+    assert decide(unknown, SINGLE, (), Budgets(), step=1).move is Move.GIVE_UP
+    assert decide(unknown, SINGLE, (), restarted, step=1).move is Move.RESTART
+    spent = [Past("unknown", Action.RETRY_IN_PLACE, 1)]
+    assert decide(unknown, SINGLE, spent, restarted, step=1).move is Move.GIVE_UP
+    bug = Verdict("user_code_error", Action.FIX_CODE)
+    assert decide(bug, SINGLE, (), Budgets(overrides={"user_code_error": Move.RESTART}), step=1).move is Move.GIVE_UP
+
+
+def test_the_names_that_a_file_may_use_are_the_classes_that_are_there():
+    assert set(failures.FOR_A_PERSON) == {name for name, each in CLASSES.items() if each.user_error}
+    retried = set(CLASSES) - set(failures.FOR_A_PERSON) - {"healthy", "interrupted", "unknown"}
+    assert set(failures.RETRIED) == retried

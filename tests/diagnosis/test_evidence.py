@@ -1,9 +1,16 @@
 """Evidence beyond text: states, exits, the kernel's log, devices, silence, refused calls."""
 
+from dataclasses import replace
+
 import pytest
 
+from tpuops.clock import SystemClock
 from tpuops.diagnosis import diagnose
 from tpuops.diagnosis.verdict import Action, ApiError, Basis, Evidence, WorkerEvidence
+from tpuops.errors import Transient, Unreachable
+from tpuops.journal import Journal
+from tpuops.resources import Node, Place
+from tpuops.stages.evidence import found_in, look
 
 STEPS = b"step=1 loss=2.0\nstep=2 loss=1.0\n"
 KEY_ERROR = STEPS + b'Traceback (most recent call last):\n  File "train.py", line 3, in f\nKeyError: 5\n'
@@ -143,3 +150,82 @@ def test_the_environments_own_progress_lines_clear_what_came_before(pattern):
     worker = WorkerEvidence(log=log + b"Traceback (most recent call last):\nKeyError: 5\n", exit_code=1)
     wanted = "user_code_error" if "?=" not in pattern else "tpu_not_found"
     assert judged(worker, progress=pattern).failure_class == wanted
+
+
+def test_announced_maintenance_is_no_excuse_for_the_programs_own_bug():
+    announced = (
+        {"node_health": "UNHEALTHY_MAINTENANCE"},
+        {"vm_events": ("compute.instances.terminateOnHostMaintenance",)},
+    )
+    for known in announced:
+        assert judged(WorkerEvidence(log=KEY_ERROR, exit_code=1), **known).failure_class == "user_code_error"
+        assert judged(WorkerEvidence(log=SOCKET, exit_code=1), **known).failure_class == "maintenance_event"
+
+
+def test_the_environments_own_messages_and_progress_are_known():
+    own = (
+        ("own.yaml", "version: 1\nfamily: mine\nsignatures:\n- {id: flux, class: data_corrupt, match: 'flux {n}'}\n"),
+    )
+    worker = WorkerEvidence(log=b"flux 7\n", exit_code=1)
+    assert judged(worker).failure_class == "unknown"
+    verdict = judged(worker, signatures=own)
+    assert (verdict.failure_class, verdict.signature) == ("data_corrupt", "flux")
+    advanced = WorkerEvidence(log=b"flux 7\nround=8\n", exit_code=None, rebooted=True)
+    assert judged(advanced, signatures=own, progress=r"round=(\d+)").failure_class == "maintenance_event"
+
+
+class Machine:
+    """An agent that says what it is told to, or breaks."""
+
+    def __init__(self, texts):
+        self._texts = texts
+
+    async def evidence(self):
+        if self._texts is None:
+            raise Unreachable("it is gone")
+        return self._texts
+
+
+class Api:
+    """A cloud that shows one node."""
+
+    def __init__(self, shown):
+        self._shown = shown
+
+    async def node(self, place, name):
+        if self._shown is None:
+            raise Transient("busy")
+        return self._shown
+
+
+NODE = Node("n1", Place("p", "z-a"), "7", "READY", "HEALTHY", "v3-8", "r", spot=False, labels={}, workers=())
+MACHINE = {
+    "kernel.txt": b"[    1.000000] Out of memory: Killed process 3 (python3)\n",
+    "kernel-attempt.txt": b"",
+    "machine.json": b'{"device_files": 4, "preempted": "TRUE", "maintenance-event": "NONE"}',
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "shown", "wanted"),
+    [
+        (MACHINE, NODE, (NODE, b"", 4, ("compute.instances.preempted",))),
+        ({"machine.json": b'{"preempted": ""}'}, NODE, (NODE, None, None, ())),
+        ({"machine.json": b"nonsense"}, replace(NODE, id="8"), (None, None, None, ())),
+        (None, None, (None, None, None, ())),
+    ],
+)
+async def test_machine_and_api_are_asked_and_their_silence_is_said(texts, shown, wanted, tmp_path):
+    journal = Journal(SystemClock(), tmp_path / "spool.jsonl")
+    found = await look(Machine(texts), NODE, Api(shown), journal)
+    assert (found.node, found.kernel_log, found.devices, found.events) == wanted
+    said = (tmp_path / "spool.jsonl").read_text().count("evidence.incomplete") if texts is None else 0
+    assert said == (2 if texts is None else 0)
+
+
+def test_a_kill_before_this_attempt_is_not_taken_for_this_ones():
+    known = WorkerEvidence(exit_code=137, signal=9, kernel_log=found_in(MACHINE).kernel_log)
+    verdict = judged(known)
+    assert (verdict.failure_class, verdict.refinement) == ("native_crash", "process_killed")
+    now = {**MACHINE, "kernel-attempt.txt": MACHINE["kernel.txt"]}
+    assert judged(replace(known, kernel_log=found_in(now).kernel_log)).failure_class == "host_oom"

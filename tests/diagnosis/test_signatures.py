@@ -8,9 +8,9 @@ import re2
 
 from tpuops.diagnosis.classes import CLASSES
 from tpuops.diagnosis.dialect import translate
-from tpuops.diagnosis.engine import Engine, options
+from tpuops.diagnosis.engine import Engine, engine_for, options
 from tpuops.diagnosis.examine import examine
-from tpuops.diagnosis.signatures import LIBRARY_VERSION, Role, assemble, packaged, with_user_files
+from tpuops.diagnosis.signatures import LIBRARY_VERSION, Role, assemble, packaged, with_texts, with_user_files
 from tpuops.errors import EnvironmentFileError
 
 SIGNATURES = packaged().signatures
@@ -143,3 +143,25 @@ def test_a_space_stands_for_a_wrapped_line():
     assert compiled.search(b"no more\n      capacity")
     assert compiled.search(b"no\n> more capacity")
     assert not compiled.search(b"nomorecapacity")
+
+
+def test_a_users_signature_is_held_against_its_own_examples():
+    body = "- {id: a, class: hang, match: 'stuck at {n}', examples: [stuck at x], not: [stuck at 5]}\n"
+    with pytest.raises(EnvironmentFileError) as caught:
+        engine_for(texts=(("own.yaml", mine(body)),))
+    assert caught.value.evidence == (
+        "own.yaml:4: a: does not match its example 'stuck at x'",
+        "own.yaml:4: a: matches 'stuck at 5', which it must not",
+    )
+
+
+def test_a_conflict_is_told_with_both_files_and_lines():
+    texts = (("own.yaml", mine("- {id: a, class: hang, match: 'x'}\n- {id: no-space, class: disk_full, match: y}\n")),)
+    (told,) = with_texts(texts).conflicts
+    assert re.fullmatch(r"own\.yaml:5: no-space: replaces the one in memory\.yaml:\d+", told)
+
+
+def test_a_file_that_is_no_yaml_is_told_with_its_line():
+    with pytest.raises(EnvironmentFileError) as caught:
+        with_texts((("own.yaml", "version: 1\nfamily: [\n"),))
+    assert caught.value.evidence[0].startswith("own.yaml:3: not YAML")

@@ -97,3 +97,30 @@ def test_a_hostile_spec_is_refused_not_run(here: Here) -> None:
     for command in ([], "rm -rf x", [1, 2]):
         spec = {"run_id": "r1", "attempt": 1, "command": command}
         assert here.refused("start", data=json.dumps(spec).encode())["kind"] == "usage"
+
+
+def fake_dmesg(here: Here, lines: str) -> None:
+    """A `dmesg` that says these lines, first on the machine's path."""
+    tools = here.home / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "dmesg").write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")
+    (tools / "dmesg").chmod(0o755)
+    here.env["PATH"] = f"{tools}:{here.env['PATH']}"
+
+
+def test_the_kernels_lines_from_before_the_attempt_are_kept_apart(here: Here) -> None:
+    fake_dmesg(
+        here, "[    0.100000] Out of memory: Killed process 3\n[99999999.000000] Out of memory: Killed process 4"
+    )
+    texts = here.ask("evidence")
+    assert "kernel-attempt.txt" not in texts
+    here.start("pass")
+    until(lambda: not here.ask("status")["alive"])
+    texts = {name: base64.b64decode(data) for name, data in here.ask("evidence").items()}
+    assert texts["kernel.txt"].count(b"Killed") == 2
+    assert texts["kernel-attempt.txt"] == b"[99999999.000000] Out of memory: Killed process 4\n"
+    assert set(json.loads(texts["machine.json"])) == {"preempted", "maintenance-event", "device_files"}
+    here.env["TPUOPS_REHEARSAL"] = "1"
+    rehearsed = here.ask("evidence")
+    assert "kernel-attempt.txt" not in rehearsed
+    assert "device_files" not in json.loads(base64.b64decode(rehearsed["machine.json"]))

@@ -101,8 +101,8 @@ def _head() -> Iterator[str]:
     yield ""
     yield "Histories count recoveries of the same class since the last progress; progress clears them. The last"
     yield "column is a class that comes for the third time within an hour though training advanced each time. In an"
-    yield "environment `recovery.budgets` and `recovery.overrides` change numbers and single classes; what only a person"
-    yield "can mend is never retried, whatever they say."
+    yield "environment `recovery.budgets` and `recovery.overrides` change numbers and single classes; what only a"
+    yield "person can mend is never retried, whatever they say."
     yield "Where the shapes differ, the cell says which: single = one worker on demand, other = spot, queued or many."
     yield ""
 
