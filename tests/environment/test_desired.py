@@ -33,7 +33,8 @@ def test_the_key_is_for_one_user_and_carries_nobodys_address(v3_8):
     metadata = desired(v3_8, owner="ann", public_key=KEY, now=NOW).node.metadata
     switch = {"startup-script", "tpuops-reaper"}
     assert {key: value for key, value in metadata.items() if key not in switch} == {
-        "ssh-keys": 'tpuops:ssh-ed25519 AAAAC3Nza google-ssh {"userName":"tpuops","expireOn":"2026-11-22T13:00:00+0000"}',
+        "ssh-keys": "tpuops:ssh-ed25519 AAAAC3Nza google-ssh "
+        '{"userName":"tpuops","expireOn":"2026-11-22T13:00:00+0000"}',
         "enable-guest-attributes": "TRUE",
         "block-project-ssh-keys": "TRUE",
         "tpuops-bucket": names.bucket_name("my-project", "v3-8", "ann"),

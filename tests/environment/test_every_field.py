@@ -62,6 +62,7 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("vm", "disk_gb"): 20,
     ("bucket", "name"): "another-bucket-1f3a",
     ("ssh", "user"): "ann",
+    ("ssh", "login"): "os-login",
     ("ssh", "reach"): "internal",
     ("train", "source"): "..",
     ("train", "setup"): (),

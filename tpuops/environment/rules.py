@@ -231,6 +231,14 @@ def subnetwork_of_a_network(draft: Draft) -> Iterator[Finding]:
         yield Finding(("tpu", "subnetwork"), "names a subnetwork, but not its network", hint)
 
 
+def user_of_os_login(draft: Draft) -> Iterator[Finding]:
+    """OS Login gives the user its name, and would ignore another."""
+    user, login = ("ssh", "user"), ("ssh", "login")
+    if draft.text(user) is not None and draft.text(login) == "os-login":
+        message = "OS Login gives the user its name; this one would be ignored"
+        yield Finding(user, message, "remove the line, or write `login: metadata`", against=login)
+
+
 RULES: tuple[Rule, ...] = (
     accelerator_exists,
     offered_in_zone,
@@ -243,4 +251,5 @@ RULES: tuple[Rule, ...] = (
     disks_of_several_workers,
     subnetwork_of_a_network,
     closed_network_of_several_workers,
+    user_of_os_login,
 )

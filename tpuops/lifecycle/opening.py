@@ -94,8 +94,7 @@ def _folder(opening: Opening) -> Path:
 def _route(opening: Opening, key: str, cloud: GoogleCloud, port: int) -> Route:
     environment = opening.environment
     carrier = entry.tunnel(environment, opening.stage, _folder(opening) / "ssh")
-    name = entry.login(environment, key, cloud.logins(), SystemClock())
-    found = entry.route(environment, key, port, name)
+    found = entry.route(environment, key, port, cloud.logins(), SystemClock())
     return found if carrier is None else replace(found, proxy=carrier.argv)
 
 

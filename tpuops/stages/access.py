@@ -34,8 +34,8 @@ class Route:
     """How machines are reached: the login user, the port of their sshd, and what carries the connection.
 
     `key` is our public key (`type base64`), `way` the file's `ssh.reach`. `login`: has OS Login know our key and says
-    the user's name there; None where the user is the file's. `proxy` makes the argv of the program that carries a
-    connection to an instance.
+    the user's name there, and `leave` has it forget the key; None where the user is the file's. `proxy` makes the argv
+    of the program that carries a connection to an instance.
     """
 
     user: str
@@ -43,6 +43,7 @@ class Route:
     key: str = ""
     way: str = "external"
     login: Callable[[], Awaitable[str]] | None = None
+    leave: Callable[[], Awaitable[None]] | None = None
     proxy: Callable[[Place, str, int], tuple[str, ...]] | None = None
 
 

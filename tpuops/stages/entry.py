@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,13 +19,16 @@ from tpuops.remote.tunnel import Tunnel, elsewhere
 from tpuops.stages.access import Route
 
 
-def route(environment: Environment, key: str, port: int, login: Callable[[], Awaitable[str]] | None) -> Route:
+def route(environment: Environment, key: str, port: int, logins: Logins, clock: Clock) -> Route:
     """The route without what carries it. `key` is our public line."""
-    ssh = environment.ssh
-    return Route(ssh.user, port, public_of(key), ssh.reach, login if ssh.login == "os-login" else None)
+    ssh, public = environment.ssh, public_of(key)
+    plain = Route(ssh.user, port, public, ssh.reach)
+    if ssh.login == "metadata":
+        return plain
+    return replace(plain, login=_login(environment, public, logins, clock), leave=lambda: logins.forget_login(public))
 
 
-def login(environment: Environment, key: str, logins: Logins, clock: Clock) -> Callable[[], Awaitable[str]]:
+def _login(environment: Environment, public: str, logins: Logins, clock: Clock) -> Callable[[], Awaitable[str]]:
     """Have OS Login know our key for as long as a run may take; asked again only when that comes to its end."""
     known: list[tuple[str, datetime]] = []
 
@@ -32,7 +36,7 @@ def login(environment: Environment, key: str, logins: Logins, clock: Clock) -> C
         now = clock.now()
         if not known or known[-1][1] < now:
             end = key_end(environment, now)
-            user = await logins.login_as(environment.project, public_of(key), end - KEY_MARGIN, end)
+            user = await logins.login_as(environment.project, public, end - KEY_MARGIN, end)
             known.append((user, now + KEY_MARGIN / 2))
         return known[-1][0]
 
