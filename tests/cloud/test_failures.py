@@ -196,6 +196,51 @@ def test_access_errors_carry_the_command_that_mends_them():
     assert "gcloud auth application-default login" in hint["token expired"]
 
 
+CONSTRAINT = "Constraint constraints/compute.vmExternalIpAccess violated for project 12."
+KINDS = {
+    "api-disabled": CASES["API off"][0],
+    "project-wrong": CASES["wrong project"][0],
+    "permission-denied": CASES["no permission"][0],
+    "quota-project-missing": platform(
+        403,
+        "PERMISSION_DENIED",
+        "The tpu.googleapis.com API requires a quota project, which is not set by default.",
+        info("SERVICE_DISABLED", consumer="projects/764086051850"),
+    ),
+    "quota-project-denied": platform(403, "PERMISSION_DENIED", "Caller does not have", info("USER_PROJECT_DENIED")),
+    "billing-disabled": legacy(403, "forbidden", "This API method requires billing to be enabled. Please enable"),
+    "location-closed": platform(403, "PERMISSION_DENIED", "Permission denied", info("LOCATION_POLICY_VIOLATED")),
+    "org-policy": legacy(412, "conditionNotMet", CONSTRAINT),
+    "credentials-account": platform(401, "UNAUTHENTICATED", "Account disabled", info("ACCOUNT_STATE_INVALID")),
+    "scopes-insufficient": platform(403, "PERMISSION_DENIED", "x", info("ACCESS_TOKEN_SCOPE_INSUFFICIENT")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_refusal_that_a_person_mends_has_a_class_and_a_way_out(kind):
+    error = classify(METHOD, RESOURCE, KINDS[kind])
+    assert isinstance(error, AccessError)
+    assert error.kind == kind
+    assert error.hint
+    assert "{" not in error.message + error.hint
+
+
+def test_a_constraint_is_no_lost_race_late_either():
+    late = of_compute([{"code": "CONDITION_NOT_MET", "message": CONSTRAINT}], 412, "Precondition Failed")
+    error = classify("compute.instances.insert", RESOURCE, late)
+    assert isinstance(error, AccessError)
+    assert error.kind == "org-policy"
+
+
+def test_a_permission_is_named_with_what_it_is_about_and_a_role_that_holds_it():
+    metadata = {"permission": "iam.serviceAccounts.actAs", "resource": "projects/p"}
+    error = classify(
+        METHOD, RESOURCE, platform(403, "PERMISSION_DENIED", "no", info("IAM_PERMISSION_DENIED", **metadata))
+    )
+    assert error.message == "this login lacks iam.serviceAccounts.actAs on projects/p"
+    assert "roles/iam.serviceAccountUser" in error.hint
+
+
 def test_the_incident_id_stays_in_the_text_for_support():
     answer = of_operation(8, CAPACITY_TEXT)
     assert "EID: 0x9f48947a7d57c8d" in answer.text
