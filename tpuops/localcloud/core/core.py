@@ -6,6 +6,8 @@ rest. Nothing here is specific to a service.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,6 +27,9 @@ from tpuops.localcloud.core.world import Document, World
 
 REQUESTS_KEPT = 20_000
 MAX_CRASHES = 3
+
+
+UPLOADED = re.compile(rb'"name"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Core:
@@ -208,8 +213,14 @@ class Core:
 def _resource(call: Call) -> str:
     """The name of what the call is about: the ids in its path, and for a creation the id it brings."""
     parts = [value for name, value in call.params.items() if name != "upload"]
-    brought = call.query.get("nodeId") or call.query.get("name") or ""
+    brought = call.query.get("nodeId") or call.query.get("name") or _uploaded(call)
     return "/".join([*parts, brought] if brought else parts)
+
+
+def _uploaded(call: Call) -> str:
+    """The object's name where an upload tells it in the first part of its body."""
+    found = UPLOADED.search(call.request.body[:4096]) if call.method == "storage.objects.insert" else None
+    return str(json.loads(found[1])) if found else ""
 
 
 def _named(world: World, number: str) -> str:
