@@ -1,12 +1,17 @@
 """Every file in `broken/` is refused with exactly the lines its own trailing comment expects."""
 
+import ast
+import sys
 from pathlib import Path
 
 import pytest
 
-from tpuops.environment import load
+from tpuops.environment import grants, load, rules
+from tpuops.environment.problems import Wrong
 from tpuops.errors import EnvironmentFileError
 
+ROOM = Path(rules.__file__).parent
+RULES, GRANT_RULES = rules.RULES, grants.RULES
 CASES = sorted((Path(__file__).parent / "broken").glob("*.yaml"))
 
 
@@ -55,3 +60,49 @@ def test_what_is_no_text_or_no_single_document_is_refused(content, says, tmp_pat
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(EnvironmentFileError, match="cannot read"):
         load(tmp_path / "none.yaml")
+
+
+def test_every_rule_has_a_file_that_breaks_it(monkeypatch):
+    fired, raised = set(), set()
+
+    def noted(rule):
+        def asked(draft):
+            for finding in rule(draft):
+                fired.add(rule)
+                yield finding
+
+        return asked
+
+    monkeypatch.setattr(rules, "RULES", tuple(map(noted, RULES)))
+    monkeypatch.setattr(grants, "RULES", tuple(map(noted, GRANT_RULES)))
+    made = Wrong.__init__
+
+    def seen(self, *words):
+        frame = sys._getframe(1)
+        raised.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
+        made(self, *words)
+
+    monkeypatch.setattr(Wrong, "__init__", seen)
+    for path in CASES:
+        with pytest.raises(EnvironmentFileError):
+            load(path)
+    assert [rule.__name__ for rule in (*RULES, *GRANT_RULES) if rule not in fired] == []
+    rooms = [
+        path for path in ROOM.glob("*.py") if path.stem != "new"
+    ]  # which refuses what is typed, not what is written
+    refusals = {(path.name, line) for path in rooms for line in _refusals(path)}
+    assert len(refusals) >= 25
+    left = sorted(f"{name}:{line}" for name, line in refusals - raised)
+    assert not left, " ".join(left)
+
+
+def _refusals(path):
+    """The lines of a module where a value is refused."""
+    tree = ast.parse(path.read_text())
+    return [
+        node.exc.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and getattr(node.exc.func, "id", "") == "Wrong"
+    ]
