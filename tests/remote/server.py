@@ -93,8 +93,8 @@ class Machine:
 
     def host(self, **other: Any) -> Host:
         line = " ".join(self.host_key.export_public_key().decode().split()[:2])
-        values: dict[str, Any] = {"host_keys": (line,), "port": self.port, **other}
-        return Host("machine-0", "127.0.0.1", "someone", **values)
+        values: dict[str, Any] = {"address": "127.0.0.1", "host_keys": (line,), "port": self.port, **other}
+        return Host("machine-0", user="someone", **values)
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes]) -> None:
