@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tpuops.tasks.new import new
 from tpuops.tasks.task import Answer, Invocation, task
+
+if TYPE_CHECKING:
+    from tpuops.environment import Environment
 
 __all__ = ["check", "list_", "new", "schema", "show"]
 
@@ -35,6 +39,15 @@ def show(asked: Invocation) -> Answer:
     return Answer(document, text, following.after_right(asked.typed))
 
 
+def _own_messages(asked: Invocation, environment: Environment) -> None:
+    """Try the signature files that it names, and say what they replace."""
+    if environment.recovery.signatures:
+        from tpuops.stages.signatures import conflicts, own
+
+        for conflict in conflicts(own(environment)):
+            asked.say(f"conflict: {conflict}")
+
+
 @task("env", "json", env_default="")
 def check(asked: Invocation) -> Answer:
     """Check one environment file, or all of them; every problem with its line."""
@@ -47,7 +60,7 @@ def check(asked: Invocation) -> Answer:
     problems: dict[str, list[str]] = {}
     for path in paths:
         try:
-            load(path)
+            _own_messages(asked, load(path))
         except EnvironmentFileError as error:
             problems[str(path)] = [error.message, *error.evidence]
     document = {"checked": [str(path) for path in paths], "problems": problems}
@@ -55,8 +68,9 @@ def check(asked: Invocation) -> Answer:
         words = "1 environment file is right" if len(paths) == 1 else f"{len(paths)} environment files are right"
         return Answer(document, words, following.after_right(asked.typed) if asked.env else following.after_list())
     said = [line for message, *lines in problems.values() for line in lines or [message]]
-    wrong = EnvironmentFileError(f"{len(problems)} of {len(paths)} environment files are wrong", evidence=said)
-    return Answer(document, error=wrong)
+    words = f"{len(problems)} of {len(paths)} environment files are wrong" if len(paths) > 1 else "the file is wrong"
+    hint = "mend these lines and check again; nothing was called"
+    return Answer(document, error=EnvironmentFileError(words, evidence=said, hint=hint))
 
 
 @task()
