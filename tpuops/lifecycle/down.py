@@ -34,8 +34,12 @@ class Standing:
 
 
 async def status(site: Site) -> Standing:
-    """Look at everything; changes nothing."""
-    observed = await look(site.cloud, site.desired)
+    """Look at everything; changes nothing. Raises `Busy` for a record of a later version."""
+    return await _recorded(site, await look(site.cloud, site.desired))
+
+
+async def _recorded(site: Site, observed: Observed) -> Standing:
+    """What stands, with what lease and record say."""
     if observed.bucket is None:
         return Standing(observed, None, 0.0, None)
     held = await site.store.read(f"{site.prefix}lease.json")
@@ -55,15 +59,11 @@ async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Tor
         Busy: a run is open and nobody agreed, or another person supervises it.
         StillBilling: its outputs could not be saved, so everything stays.
     """
-    found = await status(site)
-    observed = found.observed
+    observed = await look(site.cloud, site.desired)
     if not standing(site.desired, observed, ""):
         return Torn((), kept_bucket(observed), ())
-    record = found.record
-    if record is not None and record.state in {RUNNING, ENDED} and not force:
-        refuse_anothers(site, found.held)
-        await agree(f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?")
-        await _stop_first(site, record)
+    if not force:
+        await _ended_first(site, observed, agree)
     if observed.bucket is None:
         return await remove(site.desired, unfenced(site), "down, no bucket")
     async with holding(site, "down", Plan(())) as crew:
@@ -71,6 +71,16 @@ async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Tor
     if not torn.remains and site.route.leave is not None:
         await site.route.leave()  # keys in metadata went with the machines; OS Login's would outlive them
     return torn
+
+
+async def _ended_first(site: Site, observed: Observed, agree: Agree) -> None:
+    """End an open run, saving what it made. Raises as `down`, and `Busy` for a record of a later version."""
+    found = await _recorded(site, observed)
+    record = found.record
+    if record is not None and record.state in {RUNNING, ENDED}:
+        refuse_anothers(site, found.held)
+        await agree(f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?")
+        await _stop_first(site, record)
 
 
 async def _stop_first(site: Site, record: RunRecord) -> None:
