@@ -3,24 +3,30 @@
     python tests/benchmarks/localcloud.py [--nodes 300] [--machines 8] [--json]
 
 `--nodes` single-worker and four-worker nodes are created over the wire (in the default mix 300 nodes have 999
-workers), then a keep-alive GET is timed (also in processor time, which a busy host does not
-change) and the process weighed. `--machines` nodes are then booted with their sandbox
-and sshd on a second cloud: the time until the last one has booted, and the memory that one idle machine takes
-(proportional share of everything in its process tree, measured from /proc).
+workers), then a keep-alive GET is timed (also in processor time, which a busy host does not change, and beside the same
+GET of a bare aiohttp server that knows its answer) and the process weighed. `--machines` nodes are then booted with
+their sandbox and sshd on a second cloud: the time until the last one has booted, the memory that one idle machine takes
+(proportional share of everything in its process tree, measured from /proc), and the time until a command has run on all
+of them over SSH connections that are open at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import http.client
 import json
 import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import asyncssh
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -30,6 +36,17 @@ NODES = "/v2/projects/local-tests/locations/us-central1-a/nodes"
 MIX = ("v3-8", "v2-32", "v2-32", "v2-32", "v3-8", "v2-32", "v2-32", "v2-32", "v2-32")
 GETS = 500
 BODY = {"runtimeVersion": "tpu-ubuntu2204-base"}
+BARE = """
+import sys
+from aiohttp import web
+body = sys.stdin.buffer.read()
+async def answer(request):
+    return web.Response(body=body, headers={"Content-Type": "application/json; charset=UTF-8"})
+application = web.Application()
+application.router.add_route("*", "/{path:.*}", answer)
+up = lambda *_: print("up", flush=True)
+web.run_app(application, host="127.0.0.1", port=int(sys.argv[1]), access_log=None, print=up)
+"""
 
 
 def share_mib(pid: int) -> float:
@@ -79,6 +96,20 @@ def gets_ms(url: str, count: int = GETS) -> tuple[float, float]:
     return statistics.median(took), statistics.quantiles(took, n=100)[98]
 
 
+def bare_ms(answer: bytes) -> float:
+    """p50 of the same GET of an aiohttp server that only hands out these bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", BARE, str(port)], **pipes) as bare:  # type: ignore[call-overload]
+        bare.stdin.write(answer)
+        bare.stdin.close()
+        bare.stdout.readline()
+        median, _ = gets_ms(f"http://127.0.0.1:{port}/k-x")
+        bare.terminate()
+    return median
+
+
 def cpu_s(pid: int) -> float:
     """Processor time a process has used, seconds."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -96,6 +127,7 @@ def objects(folder: Path, nodes: int) -> dict[str, float]:
         used = cpu_s(cloud.pid)
         median, slow = gets_ms(cloud.url)
         used = cpu_s(cloud.pid) - used
+        bare = bare_ms(json.dumps(cloud.ask("GET", f"{NODES}/n0")).encode())
         began = time.perf_counter()
         listed = len(cloud.ask("GET", NODES)["nodes"])
         return {
@@ -105,6 +137,8 @@ def objects(folder: Path, nodes: int) -> dict[str, float]:
             "creation_s": took,
             "get_p50_ms": median,
             "get_p99_ms": slow,
+            "bare_p50_ms": bare,
+            "get_to_bare": median / bare,
             "get_cpu_ms": used * 1000 / GETS,
             "list_ms": (time.perf_counter() - began) * 1000,
             "empty_mib": empty,
@@ -115,19 +149,40 @@ def objects(folder: Path, nodes: int) -> dict[str, float]:
 
 
 def machines(folder: Path, count: int) -> dict[str, float]:
-    """Real machines, idle."""
+    """Real machines, idle, then all of them with a login at once."""
     cloud = LocalCloud(folder / "machines", "--seed", "1")
     cloud.start()
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    BODY["metadata"] = {"ssh-keys": f"bench:{key.with_suffix('.pub').read_text().strip()}"}  # type: ignore[assignment]
     try:
         empty = share_mib(cloud.pid)
         began = time.monotonic()
         filled(cloud, count, ("v3-8",))
         while sum(machine["booted"] for machine in cloud.status()["machines"]) < count:
-            time.sleep(0.05)
+            time.sleep(0.2)
         took = time.monotonic() - began
-        return {"machines": count, "booted_s": took, "mib_a_machine": (share_mib(cloud.pid) - empty) / count}
+        mib = (share_mib(cloud.pid) - empty) / count
+        began = time.monotonic()
+        addresses = [machine["address"] for machine in cloud.status()["machines"]]
+        open_at_once = asyncio.run(logins(addresses, cloud.ssh_port, str(key)))
+        in_s = time.monotonic() - began
+        return {"machines": count, "booted_s": took, "mib_a_machine": mib, "ssh_at_once": open_at_once, "ssh_s": in_s}
     finally:
         cloud.stop()
+
+
+async def logins(addresses: list[str], port: int, key: str) -> int:
+    """Connect to all, and with every connection open run a command on each; how many answered well."""
+    options = {"username": "bench", "client_keys": [key], "known_hosts": None, "config": None, "agent_path": None}
+    connecting = (
+        asyncssh.connect(address, port, connect_timeout=300, login_timeout=300, **options) for address in addresses
+    )
+    connections = await asyncio.gather(*connecting)
+    done = await asyncio.gather(*(connection.run("hostname", check=True) for connection in connections))
+    for connection in connections:
+        connection.close()
+    return len({each.stdout for each in done})
 
 
 def main() -> None:

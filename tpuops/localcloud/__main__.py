@@ -11,7 +11,7 @@ from pathlib import Path
 from tpuops.localcloud import coverage, key_files
 from tpuops.localcloud.core.profile import PROFILES
 from tpuops.localcloud.core.script import BadScript
-from tpuops.localcloud.faults import read_script
+from tpuops.localcloud.faults import read_profile, read_script
 from tpuops.localcloud.sandbox import SandboxMissing, check_sandbox
 from tpuops.localcloud.server import InUse, Options, lock, serve
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             state=given.state.resolve(),
             seed=given.seed,
             port=given.port,
-            profile=given.profile,
+            profile=read_profile(given.profile),
             machines=given.machines,
             faults=read_script(given.faults) if given.faults else None,
         )
@@ -71,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--faults", type=Path, help="fault script, YAML or JSON")
     serving.add_argument("--seed", type=int, help="of every invented id; random where left out")
     serving.add_argument("--port", type=int, default=0, help="0: the one of the last time, or any")
-    serving.add_argument("--profile", choices=sorted(PROFILES), default="instant", help="latencies and strictness")
+    names = ", ".join(sorted(PROFILES))
+    serving.add_argument("--profile", default="instant", help=f"latencies and strictness: {names}, or a YAML file")
     serving.add_argument(
         "--no-machines", dest="machines", action="store_false", help="API objects only: no machine boots"
     )

@@ -35,7 +35,7 @@ from tpuops.localcloud.core.events import (
     Notice,
     StartMachine,
 )
-from tpuops.localcloud.core.profile import PROFILES
+from tpuops.localcloud.core.profile import INSTANT, Profile
 from tpuops.localcloud.core.wire import Reply, Request
 from tpuops.localcloud.http_skin import Skin
 from tpuops.localcloud.machines import Machines
@@ -57,7 +57,7 @@ class Options:
     state: Path
     seed: int | None = None
     port: int = 0
-    profile: str = "instant"
+    profile: Profile = INSTANT
     machines: bool = True
     faults: Any = None
 
@@ -99,9 +99,7 @@ class Server:
         self._saved: dict[str, Any] = self._world.get("cloud", "endpoint") or _new_endpoint()
         seed = secrets.randbits(32) if options.seed is None else options.seed
         self._last = 0.0
-        self._core = Core(
-            self._world, options.faults, PROFILES[options.profile], seed, self._saved["prefix"], self._now()
-        )
+        self._core = Core(self._world, options.faults, options.profile, seed, self._saved["prefix"], self._now())
         self._skin = Skin(self._saved["key"], self._answer, self._knows, self._now)
         self._machines: _Machines = _NoMachines()
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .accounts import Accounts, keys_of
-from .confine import confine, slim
+from .confine import slim
 from .doorway import open_doorway
-from .gate import Gate, build
+from .gate import Gate
 from .orders import Machine, Orders
 from .processes import SPARED
 from .scripts import run_script
@@ -33,10 +33,8 @@ from .sshd import Sshd, host_key
 _LONGEST_LINE = 1 << 24  # metadata may hold 512 KB, more once quoted
 
 
-def main() -> None:
-    """Run until the cloud goes."""
-    landlock = confine()
-    gate = build()
+def main(landlock: int, gate: Gate) -> None:
+    """Run until the cloud goes. What was given up, and the gate, are as `confine` and `build` returned them."""
     SPARED.add(gate.keeper)
     _hear_signals()
     voice = _voice()
