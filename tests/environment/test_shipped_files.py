@@ -67,3 +67,19 @@ def test_whoever_uses_one_as_it_came_is_told_which_file_to_edit(folder: Path) ->
     assert done.returncode == 3
     assert "v3-8 is still for the project it was shipped with, my-project" in done.stderr
     assert f"put your own project into {find('v3-8', folder)}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["plan", "up", "train", "run", "down", "status", "logs", "attach", "ssh", "stop", "fetch", "lock.show", "rehearse"],
+)
+def test_no_command_begins_anything_for_a_broken_file(folder: Path, home: Path, task: str) -> None:
+    (folder / "environments" / "bad.yaml").write_text(
+        "version: 1\ncloud: local\nproject: local-p\nzoen: us-central1-a\n"
+    )
+    done = say(folder, task, "--env", "bad", "--verbose")
+    assert done.returncode == 2, done.stderr
+    assert "environments/bad.yaml:4: zoen: unknown key" in done.stderr
+    assert "did you mean zone?" in done.stderr
+    assert " api " not in done.stderr
+    assert not (home / "tpuops").exists(), "neither the embedded cloud nor a key was made"
