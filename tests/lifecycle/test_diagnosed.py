@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.lifecycle.conftest import User
+from tests.lifecycle.conftest import TRAINER, User
 
 pytestmark = pytest.mark.wire
 
@@ -69,6 +70,7 @@ def test_a_users_own_message_decides_in_a_real_run_and_its_conflict_is_told(user
     own.write_text(OWN.replace("data_corrupt", "data_corupt"))
     refused = user.run("run", code=2)
     assert refused["error"]["evidence"] == [f"{own}:4: flux: there is no class or varying part `data_corupt`"]
+    assert user.run("env.check", "--env", "tiny", code=2)["problems"]
     own.write_text(OWN)
     process = user.start("run", "--json")
     out, err = process.communicate(timeout=90)
@@ -79,6 +81,20 @@ def test_a_users_own_message_decides_in_a_real_run_and_its_conflict_is_told(user
     found = explained(user, "--run", "newest", "--explain")
     assert [each["class"] for each in found] == ["native_crash", "data_corrupt"]
     assert found[1]["advice"] == "align it"
+
+
+def test_a_run_that_lives_is_explained_from_its_machine(user: User, until: Callable[..., Any]) -> None:
+    user.write(TRAINER, steps="2000", pace="0.05")
+    user.start("run")
+
+    def stepping() -> dict[str, Any] | None:
+        process = user.start("diagnose", "--run", "newest", "--json")
+        out, _ = process.communicate(timeout=60)
+        found = json.loads(out) if process.returncode == 0 else []
+        return found[0] if found and found[0]["decisive_line"].startswith("step=") else None
+
+    found = until(stepping, timeout_s=60)
+    assert (found["class"], found["source"], found["alive"], found["exit_code"]) == ("healthy", "machine", True, None)
 
 
 def test_a_run_that_is_not_there_is_said(user: User) -> None:
