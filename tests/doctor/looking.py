@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
@@ -20,7 +21,8 @@ def look(clinic: Clinic, check: Callable[[Patient], Awaitable[Finding]]) -> Find
     environment = load(clinic.folder / "environments" / "tiny.yaml")
 
     async def within() -> Finding:
-        with patch("tpuops.doctor.patient.confine"):  # it would hold for the tests after this one
+        # Confinement would hold for the tests after this one too.
+        with patch("tpuops.doctor.patient.confine"), patch.dict(os.environ, TPUOPS_OWNER=clinic.env["TPUOPS_OWNER"]):
             patient = Admission(environment, stage, clinic.folder / "state", "--env tiny").admit()
         return await check(patient)
 

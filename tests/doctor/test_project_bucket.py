@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 from tpuops.doctor import bucket
 from tpuops.doctor.finding import State
+from tpuops.stages.record import RunRecord
 
 from .conftest import FILE, MACHINES, Clinic
 from .looking import look
@@ -130,7 +132,8 @@ def test_a_machine_without_the_scope_is_stopped_given_it_and_started(clinic: Cli
     assert changes == [f"compute.instances.{verb}" for verb in ("stop", "setServiceAccount", "start")]
 
 
-def test_a_tpu_without_the_scope_is_deleted_and_made_anew(clinic: Clinic) -> None:
+def a_node(clinic: Clinic) -> dict[str, Any]:
+    """A TPU under the environment's name, made by hand without the scope to write."""
     body = {
         "acceleratorType": "v3-8",
         "runtimeVersion": "tpu-ubuntu2204-base",
@@ -139,7 +142,22 @@ def test_a_tpu_without_the_scope_is_deleted_and_made_anew(clinic: Clinic) -> Non
         "serviceAccount": {"scope": [READ]},
     }
     clinic.cloud.ask("POST", f"{NODES}?nodeId=tpuops-tiny-ada", body)
-    before = until(clinic, f"{NODES}/tpuops-tiny-ada", "state", "READY")
+    return until(clinic, f"{NODES}/tpuops-tiny-ada", "state", "READY")
+
+
+def test_a_tpu_on_which_a_run_is_open_is_left_alone(clinic: Clinic) -> None:
+    a_bucket(clinic, "US-CENTRAL1")
+    a_node(clinic)
+    record = json.loads(RunRecord("r1", "running", "d", "2026-01-01T00:00:00+00:00").data())
+    name = "tpuops%2Ftiny%2Frun.json"
+    clinic.cloud.ask("POST", f"/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={name}", record)
+    found = look(clinic, bucket.machines_scopes)
+    assert (found.kind, found.fix) == ("tpu-scopes", None)
+    assert "`tpuops stop --env tiny` run r1 first" in found.hint
+
+
+def test_a_tpu_without_the_scope_is_deleted_and_made_anew(clinic: Clinic) -> None:
+    before = a_node(clinic)
     seen = clinic.doctor(code=3)
     seen.is_broken("machines-scopes", "tpu-scopes", "make it anew")
     mended(clinic, "machines-scopes")

@@ -21,13 +21,16 @@ def limits(infos: Iterable[Mapping[str, Any]], place: str) -> tuple[Limit, ...]:
 
 
 def _value(info: Mapping[str, Any], place: str) -> int | None:
-    """The value in force; None where nothing speaks of the place, or nothing is limited. int64 come as texts."""
+    """The value in force; None where nothing speaks of the place, or nothing is limited.
+
+    int64 come as texts, and one that is 0 does not come at all.
+    """
     for entry in info.get("dimensionsInfos", []):
         dimensions = entry.get("dimensions", {})
         named = dimensions.get("zone") or dimensions.get("region")
         here = named == place if named else place in entry.get("applicableLocations", [])
-        if here:
-            value = int(entry.get("details", {}).get("value", 0))
+        if here and "details" in entry:
+            value = int(entry["details"].get("value", 0))
             return None if value == UNLIMITED else value
     return None
 
