@@ -72,8 +72,8 @@ async def test_what_needs_something_broken_is_skipped_down_the_line_and_the_firs
 ) -> None:
     checks = [
         Check("a", finds(broken("bad", "it is bad", exit_code=4))),
-        Check("b", finds(broken("worse", "an echo", exit_code=3)), needs=("a",)),
-        Check("c", finds(ok("-")), needs=("b",)),
+        Check("b", finds(ok("-")), needs=("a",)),
+        Check("c", finds(broken("worse", "an echo", exit_code=3)), needs=("b",)),
         Check("d", finds(broken("other", "something else", exit_code=2))),
     ]
     seen = await looked(checks, patient)
