@@ -188,6 +188,15 @@ def test_a_login_that_fails_says_what_to_do(text, says):
     assert says in refusal(exceptions.RefreshError(text)).message
 
 
+@pytest.mark.parametrize(
+    "secret", ["ya29.a0AfB_by-canary", "1//03canary-canary", "eyJhbGciOi.eyJzdWIi.c2lnbmF0dXJl", "GOCSPX-canarycanary"]
+)
+def test_what_an_answer_quotes_of_a_secret_is_not_passed_on(secret):
+    error = refusal(Exception(f"invalid_grant: {secret} is stale to sign-in.", f'{{"error": "{secret}"}}'))
+    assert secret not in " ".join([error.message, error.hint, *error.evidence])
+    assert "[hidden]" in error.evidence[0]
+
+
 async def test_only_passing_faults_are_repeated_within_tries_and_time():
     clock, tries = FastClock(), 0
 

@@ -124,7 +124,7 @@ def test_a_key_that_was_revoked_and_a_clock_that_is_wrong(clinic: Clinic) -> Non
 def test_an_impersonation_that_is_not_granted_and_one_whose_api_is_off(clinic: Clinic) -> None:
     clinic.access(enforce=True, bindings={logins.ROBOT: ["roles/owner"]})
     logins.impersonating(clinic)
-    clinic.doctor(code=3).is_broken("credentials", "impersonation-denied", "roles/iam.serviceAccountTokenCreator")
+    clinic.doctor(code=3).is_broken("credentials", "impersonation-denied", f"add-iam-policy-binding {logins.ROBOT}")
     clinic.access(disabled=["iamcredentials.googleapis.com"])
     clinic.doctor(code=3).is_broken("credentials", "api-disabled", "services enable iamcredentials.googleapis.com")
     clinic.access(disabled=[], bindings={**OWNERS, ADA: ["roles/iam.serviceAccountTokenCreator"]})

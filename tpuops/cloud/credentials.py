@@ -178,11 +178,15 @@ def refusal(error: Exception) -> AccessError:
     )
 
 
+_SECRET = re.compile(r"\b(?:ya29\.|1//|eyJ|GOCSPX-)[\w./+=-]{8,}")
+"""Access and refresh tokens, signed assertions, client secrets: what an answer quotes of them is not passed on."""
+
+
 def _text(error: Exception) -> str:
     """What it says in one line: its first words, then what the answer's own JSON adds to them."""
     words, *more = [str(part) for part in error.args] or [str(error)]
     said = [words, *(text for text in map(_said, more) if text and text not in words)]
-    return " ".join(" ".join(said).split())[:1000]
+    return _SECRET.sub("[hidden]", " ".join(" ".join(said).split()))[:1000]
 
 
 def _said(answer: str) -> str:

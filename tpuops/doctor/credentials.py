@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tpuops.cloud.identity import Identity, identify
-from tpuops.cloud.login import LOGIN, VARIABLE, machine_server
+from tpuops.cloud.login import LOGIN, VARIABLE, in_force, machine_server
 from tpuops.doctor.finding import Check, Finding, Fix, broken, of_error, ok, skipped, warning
 from tpuops.doctor.patient import Patient
 from tpuops.errors import AccessError, TpuopsError
@@ -45,7 +45,7 @@ async def credentials(patient: Patient) -> Finding:
         who = await identity(patient)
         await _accepted(patient)
     except AccessError as error:
-        return _with_login(patient, of_error(error))
+        return _with_login(patient, _with_command(patient, of_error(error)))
     login = who.login
     if who.is_anonymous:
         return ok("the embedded cloud asks for no login", [login.passed_over.message] if login.passed_over else [])
@@ -75,6 +75,15 @@ async def _explained(patient: Patient, error: AccessError) -> AccessError:
     hint = f"`python -m tpuops.localcloud key` makes a key of the embedded cloud's; point {VARIABLE} to its file"
     words = "there is no login that the embedded cloud issued"
     return passed_over or AccessError(words, evidence=error.evidence, hint=hint, kind=error.kind)
+
+
+def _with_command(patient: Patient, finding: Finding) -> Finding:
+    """Whose leave is missing to act as which account, as its owner types it."""
+    if finding.kind != "impersonation-denied":
+        return finding
+    account = in_force(patient.place).account
+    command = f"gcloud iam service-accounts add-iam-policy-binding {account} --member=user:YOU"
+    return replace(finding, hint=f"the account's owner types `{command} --role=roles/iam.serviceAccountTokenCreator`")
 
 
 def _with_login(patient: Patient, finding: Finding) -> Finding:
@@ -131,7 +140,7 @@ async def gcloud(patient: Patient) -> Finding:
         what = f"gcloud is {theirs}, tpuops is {mine}: commands that you type act as somebody else"
         hint = f"`gcloud config set account {mine}`, or `{LOGIN}` as {theirs}"
         return warning("gcloud-identity", what, evidence=lines, hint=hint)
-    if project and project != patient.project:
+    if project and project != patient.project and not patient.place.local:
         hint = f"`gcloud config set project {patient.project}`, or name it with every command"
         return warning("gcloud-project", f"gcloud works in {project}, this environment in {patient.project}",
                        evidence=lines, hint=hint)  # fmt: skip
