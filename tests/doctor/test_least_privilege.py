@@ -76,7 +76,9 @@ WITHOUT = [
 ]
 
 
-def test_every_printed_role_is_taken_away_once() -> None:
+def test_every_printed_role_is_taken_away_once_and_stands_in_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert all(role.name in readme for role in OPERATOR)
     assert [row[0] for row in WITHOUT] == [role.name for role in OPERATOR]
 
 
