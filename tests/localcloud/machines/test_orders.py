@@ -31,6 +31,8 @@ def until(condition, within_s: float = 5.0) -> bool:
 def test_kill_takes_the_newest_process_that_matches_and_never_the_machine_itself(site, fresh) -> None:
     site.says(fresh, 'for n in 1 2; do tmux new -d -s s$n "exec -a doomed-$n sleep 1000"; sleep .05; done')
     # The brackets keep the looking shell itself, which may linger, from being a match.
+    # Until tmux's shell has become the program, its own command line would match, or none.
+    assert until(lambda: site.run(fresh, "pgrep -f ^doome[d]-1 && pgrep -f ^doome[d]-2").returncode == 0, 20)
     pids = {f"doomed-{n}": int(site.says(fresh, f"pgrep -f ^doome[d]-{n}")) for n in (1, 2)}
     assert site.order(fresh, order="kill", match="doomed")["killed"] == pids["doomed-2"]
     assert site.order(fresh, order="kill", match="doomed-2") == {"killed": None}

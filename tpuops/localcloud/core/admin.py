@@ -55,4 +55,5 @@ def reset(call: Call) -> Answer:
     call.world.clear(but=("cloud",))
     call.world.drop("cloud", "progress")
     call.world.drop("cloud", "access")
+    call.world.drop("cloud", "constraints")
     return {}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tpuops.localcloud.core import machines, script, strikes
+from tpuops.localcloud.core import constraints, machines, script, strikes
 from tpuops.localcloud.core.draw import Draw, project_number
 from tpuops.localcloud.core.events import Answered, Booted, Crashed, Event, LogLine, Notice
 from tpuops.localcloud.core.identity import access
@@ -172,6 +172,7 @@ class Core:
     def _run(self, call: Call, route: Route) -> Reply:
         try:
             access.check(call, mutating=route.mutating)
+            constraints.check(call)
             answer = route.function(call)
         except Refusal as refusal:
             return error_reply(route.service, refusal)

@@ -125,6 +125,30 @@ TABLE: Mapping[str, Wording] = {
     # Storage (legacy JSON)
     "storage.no-bucket": Wording(404, "", "notFound", "The specified bucket does not exist."),
     "storage.no-object": Wording(404, "", "notFound", "No such object: {bucket}/{object}"),
+    "constraint.address": Wording(  # recorded
+        412,
+        "",
+        "conditionNotMet",
+        "Constraint constraints/compute.vmExternalIpAccess violated for project {number}. Add instance {name} to the"
+        " constraint to use external IP with it.",
+    ),
+    "constraint.node-address": Wording(
+        400,
+        "FAILED_PRECONDITION",
+        "",
+        "Constraint constraints/compute.vmExternalIpAccess violated for project {number}. Add instance {name} to the"
+        " constraint to use external IP with it.",
+    ),
+    "constraint.guest": Wording(
+        412, "FAILED_PRECONDITION", "conditionNotMet", "Request violates constraint 'constraints/{name}'"
+    ),
+    "constraint.location": Wording(
+        412, "FAILED_PRECONDITION", "conditionNotMet", "Request violates constraint 'constraints/{name}'"
+    ),
+    "constraint.storage": Wording(412, "", "conditionNotMet", "Request violates constraint 'constraints/{name}'"),
+    "constraint.storage-location": Wording(  # recorded
+        412, "", "conditionNotMet", "'{location}' violates constraint 'constraints/{name}'"
+    ),
     "storage.owned": Wording(  # recorded
         409,
         "",

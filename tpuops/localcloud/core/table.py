@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuops.localcloud.core import machines, secrets, strikes
+from tpuops.localcloud.core import constraints, machines, secrets, strikes
 from tpuops.localcloud.core.compute import methods as compute
 from tpuops.localcloud.core.compute import transitions as compute_transitions
 from tpuops.localcloud.core.identity import methods as identity
 from tpuops.localcloud.core.project import methods as project
-from tpuops.localcloud.core.routes import Routes
+from tpuops.localcloud.core.routes import Route, Routes
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.storage import methods as storage
 from tpuops.localcloud.core.tpu import maintenance, queue_life
@@ -18,7 +18,11 @@ from tpuops.localcloud.core.tpu import transitions as tpu_transitions
 from tpuops.localcloud.core.world import Document
 
 ROUTES = Routes(
-    (*tpu.METHODS, *compute.METHODS, *storage.METHODS, *secrets.METHODS, *identity.METHODS, *project.METHODS)
+    (
+        *(*tpu.METHODS, *compute.METHODS, *storage.METHODS, *secrets.METHODS, *identity.METHODS, *project.METHODS),
+        Route("GET", "/_cloud/constraints", "cloud.constraints", constraints.show),
+        Route("POST", "/_cloud/constraints", "cloud.setConstraints", constraints.put),
+    )
 )
 
 

@@ -1,0 +1,119 @@
+"""Organisation policies that matter to machines and buckets: which constraints hold, and what they refuse.
+
+None holds until `POST /_cloud/constraints` says so: {"compute.vmExternalIpAccess": true, ...}; a constraint that lists
+values takes the allowed ones. Texts are recorded (refusals.py) but for guest attributes and TPU nodes, where the same
+words stand in the service's own shape (unverified).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tpuops.localcloud.core.draw import project_number
+from tpuops.localcloud.core.refusals import Refusal, refuse
+from tpuops.localcloud.core.scene import Answer, Call
+
+EXTERNAL_IP = "compute.vmExternalIpAccess"
+GUEST_ATTRIBUTES = "compute.disableGuestAttributesAccess"
+LOCATIONS = "gcp.resourceLocations"
+OS_LOGIN = "compute.requireOsLogin"
+PUBLIC_ACCESS = "storage.publicAccessPrevention"
+UNIFORM_ACCESS = "storage.uniformBucketLevelAccess"
+LISTS = frozenset({LOCATIONS})
+KNOWN = frozenset({EXTERNAL_IP, GUEST_ATTRIBUTES, OS_LOGIN, PUBLIC_ACCESS, UNIFORM_ACCESS}) | LISTS
+
+
+def show(call: Call) -> Answer:
+    """GET /_cloud/constraints: those that hold."""
+    return call.world.get("cloud", "constraints") or {}
+
+
+def put(call: Call) -> Answer:
+    """POST /_cloud/constraints: these hold from now on, and no others."""
+    try:
+        stated = json.loads(call.request.body)
+        sound = all(isinstance(value, list if name in LISTS else bool) for name, value in stated.items())
+    except (ValueError, AttributeError):
+        stated, sound = {}, False
+    if not sound or set(stated) - KNOWN:
+        problem = f"an object of {sorted(KNOWN)}: true or false, for {sorted(LISTS)} a list of locations"
+        raise Refusal(400, "INVALID_ARGUMENT", "invalid", problem)
+    return call.world.put("cloud", "constraints", stated)
+
+
+def check(call: Call) -> None:
+    """Refuse what a constraint forbids. Raises `Refusal`."""
+    hold = call.world.get("cloud", "constraints") or {}
+    for name, rule in RULES.get(call.method, {}).items() if hold else ():
+        if hold.get(name):
+            rule(call, hold[name])
+
+
+def _place(call: Call, allowed: list[str]) -> None:
+    """`zone` lies in an allowed region, or a bucket in an allowed location; all case is one."""
+    zone = call.params.get("zone", "")
+    location = zone or str(call.body().get("location") or "US")
+    wanted = {location.lower(), zone.rsplit("-", 1)[0]}
+    if wanted.isdisjoint(value.lower().removeprefix("in:").removesuffix("-locations") for value in allowed):
+        row = "constraint.storage-location" if call.method.startswith("storage") else "constraint.location"
+        raise refuse(row, location=location.lower(), name=LOCATIONS)
+
+
+def _instance_address(call: Call, _: object) -> None:
+    body = call.body()
+    if any(interface.get("accessConfigs") for interface in body.get("networkInterfaces", [])):
+        name = f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{body.get('name')}"
+        raise refuse("constraint.address", name=name, number=project_number(call.params["project"]))
+
+
+def _node_address(call: Call, _: object) -> None:
+    if call.body().get("networkConfig", {}).get("enableExternalIps"):
+        name = f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{call.query.get('nodeId')}"
+        raise refuse("constraint.node-address", name=name, number=project_number(call.params["project"]))
+
+
+def _guest_attributes(call: Call, _: object) -> None:
+    raise refuse("constraint.guest", name=GUEST_ATTRIBUTES)
+
+
+def _os_login(call: Call, _: object) -> None:
+    """Whoever writes metadata may not switch OS Login off."""
+    written = call.body().get("metadata", call.body())
+    items = {item.get("key"): item.get("value") for item in written.get("items", [])}
+    values = {**items, **{key: value for key, value in written.items() if isinstance(value, str)}}
+    if str(values.get("enable-oslogin", "TRUE")).upper() != "TRUE":
+        raise refuse("constraint.storage", name=OS_LOGIN)
+
+
+def _access(call: Call) -> Mapping[str, Any]:
+    found = call.body().get("iamConfiguration", {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _uniform(call: Call, _: object) -> None:
+    stated = _access(call).get("uniformBucketLevelAccess")
+    if stated is None and call.method == "storage.buckets.patch":
+        return
+    if not (stated or {}).get("enabled"):
+        raise refuse("constraint.storage", name=UNIFORM_ACCESS)
+
+
+def _public(call: Call, _: object) -> None:
+    if _access(call).get("publicAccessPrevention", "enforced") != "enforced":
+        raise refuse("constraint.storage", name=PUBLIC_ACCESS)
+
+
+Rule = Callable[[Call, Any], None]
+RULES: Mapping[str, Mapping[str, Rule]] = {
+    "compute.instances.insert": {LOCATIONS: _place, EXTERNAL_IP: _instance_address, OS_LOGIN: _os_login},
+    "compute.instances.setMetadata": {OS_LOGIN: _os_login},
+    "compute.projects.setCommonInstanceMetadata": {OS_LOGIN: _os_login},
+    "compute.instances.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
+    "tpu.nodes.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _os_login},
+    "tpu.nodes.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
+    "storage.buckets.insert": {LOCATIONS: _place, UNIFORM_ACCESS: _uniform, PUBLIC_ACCESS: _public},
+    "storage.buckets.patch": {UNIFORM_ACCESS: _uniform, PUBLIC_ACCESS: _public},
+}
+"""What each constraint refuses, by method."""
