@@ -116,6 +116,12 @@ def test_a_bucket_that_stumbles_once_is_no_trouble(here: Here, storage: StorageS
     assert dict(looked(here, bucket="b", object="x").stored.troubles) == {}
 
 
+def test_an_object_that_comes_back_other_than_it_was_written_is_a_trouble(here: Here, storage: StorageServer) -> None:
+    here.env.update(storage.environment())
+    storage.spoil.append("x")
+    assert "other bytes" in looked(here, bucket="b", object="x").stored.troubles["read"]
+
+
 def test_a_folder_that_nothing_can_be_written_to_is_told(here: Here) -> None:
     (here.program / "preflight.py").write_text(
         (here.program / "preflight.py").read_text().replace('"~", "/tmp"', '"/proc", "/tmp"')
@@ -154,6 +160,28 @@ def test_a_taken_port_is_told_and_a_stranger_behind_it_is_no_worker(here: Here, 
     first, second = workers(here, 1, 1, stranger)
     assert first.link is not None and first.link.port_taken
     assert second.link is not None and second.link.problem == "something else answers there"
+
+
+def test_a_stranger_who_calls_is_no_worker(here: Here, free_port: int) -> None:
+    question = {"port": free_port, "here": "127.0.0.1", "first": "127.0.0.1", "others": 1, "wait_s": 3, "worker": 0}
+    process = here.popen("preflight")
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(question).encode())
+    process.stdin.close()
+    process.stdin = None
+    until(lambda: _called(free_port))
+    out, _ = process.communicate(timeout=30)
+    link = readiness.read(json.loads(out.splitlines()[-1])["ok"]).link
+    assert link is not None and link.heard == ()
+
+
+def _called(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as line:
+            line.sendall(b"GET / HTTP/1.1 1\r\n\r\n")
+            return True
+    except OSError:
+        return False
 
 
 @pytest.fixture
