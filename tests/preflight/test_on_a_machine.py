@@ -178,7 +178,7 @@ def test_a_stranger_who_calls_is_no_worker(here: Here, free_port: int) -> None:
 def _called(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), 1) as line:
-            line.sendall(b"GET / HTTP/1.1 1\r\n\r\n")
+            line.sendall(b"GET /1 HTTP/1.1 11\r\n")
             return True
     except OSError:
         return False
