@@ -142,8 +142,7 @@ def _space(row: Mapping[str, Any]) -> Space:
 
 
 def _stored(row: Mapping[str, Any]) -> Stored:
-    tried = ("write", "list", "read", "remove")
-    troubles = {key: str(row[key]) for key in tried if row.get(key)}
+    troubles = {key: str(row[key]) for key in ("write", "read", "remove") if row.get(key)}
     return Stored(troubles, str(row.get("account", "")), str(row.get("scopes", "")))
 
 

@@ -95,8 +95,6 @@ def _bucket(name, path):
     if not said["write"]:
         said["read"] = _said(lambda: _same(target.get(path), data))
         said["remove"] = _said(lambda: target.remove(path))
-    else:
-        said["list"] = _said(lambda: target.listed(path))
     if any(said.values()):
         said.update(target.identity())
     return {"bucket": said, "clock_s": _ahead(target.heard)}
