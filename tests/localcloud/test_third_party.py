@@ -1,7 +1,7 @@
 """A tool of other people, unmodified, that calls gcloud in a shell, creates, logs in and deletes on the embedded cloud.
 
-tpu_pod_commander (PyPI, Apache-2.0) is installed into a virtual environment of its own, once per checkout. Where it
-cannot be installed (no package index), or port 22 cannot be bound (gcloud knows no other), the test is skipped.
+tpu_pod_commander (PyPI, Apache-2.0) is installed into a virtual environment of its own, once per checkout. Where port 22
+may not be bound, it creates and deletes only: gcloud logs in at no other.
 """
 
 import os
@@ -30,14 +30,11 @@ def tpc(request):
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         install = [folder / "bin" / "pip", "install", "--quiet", TOOL]
         done = subprocess.run(install, env=AS_STARTED, capture_output=True, text=True, timeout=500, check=False)
-        if done.returncode:
-            pytest.skip(f"{TOOL} cannot be installed here: {done.stderr[-300:]}")
+        assert done.returncode == 0, f"{TOOL} cannot be installed here: {done.stderr[-300:]}"
     return program
 
 
 def test_a_tool_that_shells_out_to_gcloud_creates_logs_in_and_deletes(tpc, cloud, tmp_path):
-    if cloud.ssh_port != 22:
-        pytest.skip("port 22 cannot be bound here, and gcloud connects to no other")
     assert shutil.which("gcloud"), "gcloud is missing"
     (tmp_path / "config.py").write_text(CONFIG)
     redirect.write_token(cloud.url, tmp_path)
@@ -59,8 +56,9 @@ def test_a_tool_that_shells_out_to_gcloud_creates_logs_in_and_deletes(tpc, cloud
     do("create")
     assert [node["state"] for node in cloud.status()["nodes"]] == ["READY"]
     assert cloud.status()["machines"][0]["address"] in do("ips")
-    assert "home of alice: /home/alice" in do("run", "--command=echo home of $USER: \\$HOME")
-    do("launch")
-    assert "step=1" in do("check")
+    if cloud.ssh_port == 22:
+        assert "home of alice: /home/alice" in do("run", "--command=echo home of $USER: \\$HOME")
+        do("launch")
+        assert "step=1" in do("check")
     do("delete")
     assert cloud.status()["nodes"] == []

@@ -18,9 +18,9 @@ def until(true, patience_s=20.0):
         time.sleep(0.05)
 
 
-def host_keys(cloud):
+def host_keys(cloud, name="n1"):
     body = {"queryPath": "hostkeys/"}
-    entries = cloud.ask("POST", f"{NODES}/n1:getGuestAttributes", body).get("guestAttributes", [{}])
+    entries = cloud.ask("POST", f"{NODES}/{name}:getGuestAttributes", body).get("guestAttributes", [{}])
     return [item["value"] for item in entries[0].get("queryValue", {}).get("items", [])]
 
 
@@ -74,9 +74,11 @@ class Machine:
         until(lambda: cloud.ask("GET", f"{NODES}/{name}").get("state") == "READY")
         self.address = cloud.ask("GET", f"{NODES}/{name}")["networkEndpoints"][0]["ipAddress"]
         until(lambda: [m["booted"] for m in cloud.status()["machines"] if m["address"] == self.address] == [True])
+        self.known = folder / f"known-{name}"
+        self.known.write_text("".join(f"* ssh-ed25519 {key}\n" for key in host_keys(cloud, name)))
 
     def run(self, command):
-        options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "BatchMode=yes")
+        options = ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={self.known}", "LogLevel=ERROR", "BatchMode=yes")
         argv = ["ssh", "-F", "none", "-i", self.key, "-p", str(self.cloud.ssh_port)]
         argv += [word for option in options for word in ("-o", option)]
         return subprocess.run(
