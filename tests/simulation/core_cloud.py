@@ -153,6 +153,10 @@ class CoreTpu:
     async def start(self, place: Place, name: str) -> str:
         return str((await self._wire.json("POST", f"/v2/{tpu.path(place, name)}:start", body={}))["name"])
 
+    async def set_metadata(self, place: Place, name: str, metadata: Mapping[str, str]) -> str:
+        path, body = f"/v2/{tpu.path(place, name)}", {"metadata": dict(metadata)}
+        return str((await self._wire.json("PATCH", path, {"updateMask": "metadata"}, body))["name"])
+
     async def poll(self, operation: str) -> Answer | bool:
         found = await self._wire.json("GET", f"/v2/{operation}")
         if not found.get("done"):
