@@ -1,7 +1,7 @@
 """A tool of other people, unmodified, that calls gcloud in a shell, creates, logs in and deletes on the embedded cloud.
 
-tpu_pod_commander (PyPI, Apache-2.0) is installed into a virtual environment of its own, once per checkout. Where port 22
-may not be bound, it creates and deletes only: gcloud logs in at no other.
+tpu_pod_commander (PyPI, Apache-2.0) is installed into a virtual environment of its own, once per checkout. Where port
+22 may not be bound, it creates and deletes only: gcloud logs in at no other.
 """
 
 import os

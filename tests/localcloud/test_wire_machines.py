@@ -101,6 +101,16 @@ def test_a_closed_network_leaves_the_cloud_and_nothing_else(cloud, tmp_path):
     assert usual.stdout.startswith("['open', "), usual
 
 
+def test_a_fault_that_finds_nothing_to_do_has_not_fired(cloud, tmp_path):
+    machine = Machine(cloud, tmp_path)
+    deeds = ({"kill": "no-such-program"}, {"disk_full": {"for_s": 60}})
+    cloud.add_faults([{"on": {"after_s": 0}, "do": deed} for deed in deeds])
+    until(lambda: "missed" in cloud.faults()[0] and cloud.faults()[1]["fired_at"])
+    assert (cloud.faults()[0]["fired_at"], cloud.faults()[0]["missed"]) == (None, "no such process")
+    assert "missed" not in cloud.faults()[1]
+    until(lambda: "No space left on device" in machine.run("echo x >file").stderr)
+
+
 @pytest.mark.gcloud
 def test_gcloud_on_a_machine_is_the_machines_own_account_and_uploads(cloud, tmp_path):
     cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bkt"})
