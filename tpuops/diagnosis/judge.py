@@ -38,6 +38,8 @@ _ALARM = re.compile(
     rb"|\b(?:ABORTED|UNAVAILABLE|INTERNAL|UNKNOWN|CANCELLED|DEADLINE_EXCEEDED|FAILED_PRECONDITION): ",
     re.MULTILINE,
 )
+_CALM = re.compile(rb"(?:INFO|DEBUG)\b|I[0-9]{4} ")
+_CERTAIN = re.compile(rb"Traceback \(most|[A-Z]\w*(?:Error|Exception)\b|FATAL|Error re(?:corded|ported)")
 _WORDS = re.compile(rb"[A-Za-z]{3}|[0-9]")
 _NUMBERS = re.compile(rb"[0-9]+")
 _NEAR = 4
@@ -269,6 +271,11 @@ def _around(log: Log, number: int) -> tuple[tuple[int, bytes], ...]:
     return tuple(near)
 
 
+def _is_alarm(line: bytes) -> bool:
+    """Whether a line sounds like trouble; where its own level is INFO, only what no program says lightly does."""
+    return bool((_CERTAIN if _CALM.match(bare(line)) else _ALARM).search(line))
+
+
 def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[int, bytes] | None:
     """The first line after the last progress that sounds like trouble, though no signature knows it."""
     whole = enumerate(log.tail.split(b"\n"), log.tail_line)
@@ -280,6 +287,6 @@ def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[i
     for at in range(last + 1, len(lines)):
         belongs = harmless and goes_on(lines[at], lines[at - 1], shipped=shipped)
         harmless = belongs or bool(engine.benign.search(lines[at]))
-        if not harmless and pieces[at][0] not in explained and _ALARM.search(lines[at]):
+        if not harmless and pieces[at][0] not in explained and _is_alarm(lines[at]):
             return pieces[at]
     return None
