@@ -110,6 +110,7 @@ def test_an_embedded_cloud_sees_only_what_it_issued(saved, document, issued_here
 def test_a_machine_of_the_embedded_cloud_is_asked_only_behind_its_key(monkeypatch):
     monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:8080/k-secret/m/1-0")
     assert in_force(HERE).source == "machine"
-    for other in ("169.254.169.254", "127.0.0.1:8080/m/1-0", "127.0.0.1:8080/k-secret-too/m"):
+    no_machine = "127.0.0.1:8080/k-secret/no-machine"  # what `cloud.env` exports
+    for other in (no_machine, "169.254.169.254", "127.0.0.1:8080/m/1-0", "127.0.0.1:8080/k-secret-too/m/1-0"):
         monkeypatch.setenv("GCE_METADATA_HOST", other)
         assert in_force(HERE).source == "nobody"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 
 import pytest
@@ -18,6 +19,16 @@ LOGIN = "gcloud auth application-default login"
 def test_without_enforcement_nobody_needs_a_login(clinic: Clinic) -> None:
     seen = clinic.doctor()
     assert (seen.document["healthy"], seen["credentials"]["state"]) == (True, "ok")
+
+
+def test_in_the_shell_that_cloud_env_makes_it_is_the_same(clinic: Clinic) -> None:
+    for line in clinic.typed("cloud.env").stdout.splitlines():
+        if line.startswith("export "):
+            name, _, value = line.removeprefix("export ").partition("=")
+            clinic.env[name] = shlex.split(value)[0] if value else ""
+    assert clinic.env["GCE_METADATA_HOST"].endswith("/no-machine")
+    done = clinic.typed_anew("doctor", "--env", "tiny", "--json")
+    assert clinic.document(done)["healthy"]
 
 
 def test_a_persons_login_is_named_with_where_it_comes_from(clinic: Clinic) -> None:

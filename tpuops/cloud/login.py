@@ -86,7 +86,7 @@ def _local(endpoints: Endpoints) -> Login:
         return Login("nobody", "no login is sent to the embedded cloud", passed_over=error)
     base = endpoints.tpu
     if found is None:
-        if f"http://{machine_server()}".startswith(f"{base}/"):
+        if f"http://{machine_server()}".startswith(f"{base}/m/"):  # `cloud.env` names /no-machine
             return Login("machine", "GCE_METADATA_HOST names a machine of the embedded cloud", "machine")
         return Login("nobody", "no login is sent to the embedded cloud")
     addresses = list(_addresses(found.document))
