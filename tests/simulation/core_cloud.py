@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from tests.simulation.camel import camel
 from tests.simulation.core_rest import CoreRest
 from tests.simulation.lives import Life, LifeClock
 from tests.simulation.net import Net
@@ -281,22 +282,6 @@ class CoreStorage:
             token = page.get("nextPageToken", "")
             if not token:
                 return tuple(found)
-
-
-def camel(value: Any, inside: str = "") -> Any:
-    """A message's dict as its JSON: lowerCamelCase names, but the keys of labels and metadata as they are."""
-    if isinstance(value, list):
-        return [camel(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if inside == "labels" or (inside == "metadata" and "items" not in value):
-        return value
-    return {_name(key): camel(each, key) for key, each in value.items()}
-
-
-def _name(key: str) -> str:
-    first, *rest = key.rstrip("_").split("_")
-    return first + "".join(part.title() for part in rest)
 
 
 def node(place: Place, shown: Mapping[str, Any]) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -83,3 +83,12 @@ def live(main: Coroutine[Any, Any, T]) -> T:
         return loop.run_until_complete(main)
     finally:
         loop.close()
+
+
+async def true_soon(claim: Callable[[], bool]) -> bool:
+    """Whether the claim comes true within three seconds."""
+    for _ in range(60):
+        if claim():
+            return True
+        await asyncio.sleep(0.05)
+    return False

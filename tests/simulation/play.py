@@ -20,7 +20,7 @@ from tests.simulation.core_cloud import CoreCloud
 from tests.simulation.history import LAST, Attempted, Ended, History
 from tests.simulation.link import PlayedConnector
 from tests.simulation.lives import CURRENT, Life, LifeClock
-from tests.simulation.loop import live
+from tests.simulation.loop import live, true_soon
 from tests.simulation.net import Net
 from tests.simulation.schedules import Schedule
 from tests.simulation.troubles import NODE, VM
@@ -28,6 +28,7 @@ from tests.simulation.worker import Machine, Played, Record, newest_checkpoint
 from tpuops.desired import desired
 from tpuops.environment import Environment
 from tpuops.errors import TpuopsError
+from tpuops.facts.entries import public_of
 from tpuops.journal import Event, Journal
 from tpuops.lifecycle.down import down
 from tpuops.lifecycle.run import run
@@ -154,11 +155,11 @@ class Stage:
     async def _intrude(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
         self.net.deliver(Request("DELETE", f"{INSTANCES}/{VM}"))
-        if not await _true_soon(lambda: self._vm() is None and not self._vm_is_being_deleted()):
+        if not await true_soon(lambda: self._vm() is None and not self._vm_is_being_deleted()):
             return  # the rightful owner was faster
         if self.net.deliver(_json("POST", INSTANCES, _instance(VM, {}))).status != 200:
             return
-        running = await _true_soon(lambda: (self._vm() or {}).get("status") == "RUNNING")
+        running = await true_soon(lambda: (self._vm() or {}).get("status") == "RUNNING")
         if not running or _is_ours(self._vm()):
             return  # a fault ended the stranger's creation late, and the rightful owner came next
         self.history.decoys[VM] = json.loads(json.dumps(self._vm()))
@@ -234,7 +235,7 @@ class Stage:
             cloud=cloud,
             store=cloud.store(self._wanted.bucket.name),
             connector=PlayedConnector(self.played),
-            route=Route("tpuops"),
+            route=Route("tpuops", key=public_of(KEY)),
             clock=clock,
             journal=Journal(clock, None, (meter.hear, hear)),
             meter=meter,
@@ -281,15 +282,6 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_frozen(each) for each in value)
     return {key: _frozen(each) for key, each in value.items()} if isinstance(value, dict) else value
-
-
-async def _true_soon(claim: Callable[[], bool]) -> bool:
-    """Whether the claim comes true within three seconds."""
-    for _ in range(60):
-        if claim():
-            return True
-        await asyncio.sleep(0.05)
-    return False
 
 
 def _ours(world: World, kind: str) -> dict[str, Any]:

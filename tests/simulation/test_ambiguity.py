@@ -11,7 +11,8 @@ import pytest
 
 from tests.simulation.cast import Cast, Entrance, Made
 from tests.simulation.history import History
-from tests.simulation.play import INSTANCES, PARENT, _instance, _json, _true_soon, staged
+from tests.simulation.loop import true_soon
+from tests.simulation.play import INSTANCES, PARENT, _instance, _json, staged
 from tests.simulation.properties import p3_down_takes_the_rest_away, p4_what_is_not_ours_is_untouched, standing
 from tests.simulation.sweep import Scene, lived
 from tests.simulation.troubles import CHANGES, NODE, VM
@@ -109,7 +110,7 @@ class ReplacedNode(Cast):
         kept = {name: shown["shown"][name] for name in ("acceleratorType", "runtimeVersion", "labels", "metadata")}
         self.net.before = lambda request: None  # this hand is not the product's
         self.net.deliver(Request("DELETE", f"{PARENT}/{NODE}"))
-        assert await _true_soon(lambda: world.get("tpu.node", key) is None)
+        assert await true_soon(lambda: world.get("tpu.node", key) is None)
         self.net.deliver(_json("POST", PARENT, kept, {"nodeId": NODE}))
         self.net.before = self._before
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.simulation.mutants import BROKEN, EQUIVALENT, MUTANTS, Mutant, pause, tried
+from tests.simulation.mutants import EQUIVALENT, MUTANTS, Mutant, tried
+from tests.simulation.notices import BROKEN, pause
 
 PARTS = 3
 
