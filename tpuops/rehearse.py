@@ -93,11 +93,15 @@ async def _metrics(store: ObjectStore, run_id: str) -> Mapping[str, Any]:
     return {}
 
 
+TOLD = ("on", "do", "missed")
+"""What is said of a fault that did not fire; `missed`: what the machine found instead."""
+
+
 def _check_fired(document: Mapping[str, Any]) -> None:
     unfired = [fault for fault in document["faults"] if fault.get("fired_at") is None]
     if unfired and document["exit_code"] == 0:
         raise EnvironmentFileError(
             f"{len(unfired)} fault(s) of the script never fired, so the rehearsal proves nothing of them",
-            evidence=[json.dumps({key: fault.get(key) for key in ("on", "do")}) for fault in unfired],
+            evidence=[json.dumps({key: fault[key] for key in TOLD if key in fault}) for fault in unfired],
             hint="let the training run longer, or name earlier steps in the fault script",
         )
