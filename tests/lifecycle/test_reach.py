@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,7 +116,7 @@ def test_a_machine_made_anew_is_a_new_machine(shared: User) -> None:
     assert before["keys"] != after["keys"]
 
 
-@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud carries what goes through Identity-Aware Proxy")
+@pytest.mark.gcloud
 def test_the_private_form_runs_through_iap_and_os_login_and_leaves_no_key(user: User) -> None:
     path = user.folder / "environments" / "tiny.yaml"
     path.write_text(path.read_text() + "ssh: {login: os-login, reach: iap}\n")
