@@ -21,7 +21,7 @@ import pytest
 from tests.lifecycle.conftest import ENVIRONMENT, TRAINER, User
 from tpuops import embedded
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 
 JUMPING = """
 import datetime, sys, time

@@ -9,7 +9,7 @@ import pytest
 
 from tests.lifecycle.reaper_cases import broken, mutated, program
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 
 MUTANTS = {
     "age-ignored": ("switch.py", 'seen["age_s"] > grace_s', "True", "renewed"),

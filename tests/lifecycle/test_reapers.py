@@ -24,7 +24,7 @@ from tests.lifecycle.conftest import ENVIRONMENT, TRAINER, User, kill
 from tpuops import embedded, switch
 from tpuops.resources import Owned, Place
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 
 GRACE_S = 12.0
 MARGIN_S = 75.0
