@@ -36,8 +36,21 @@ FAULTS = [
 ]
 
 
+LOOKS = {
+    "service-identity",
+    "describe",
+    "list",
+    "ls",
+    "cat",
+    "du",
+    "get-iam-policy",
+    "get-serial-port-output",
+    "get-value",
+}
+
+
 class Gcloud:
-    """gcloud with a home of its own. Counts what it was asked."""
+    """gcloud with a home of its own. Counts what it was asked, and lets no change go unlooked at."""
 
     counts: ClassVar[Counter] = Counter()
     lock = threading.Lock()
@@ -46,6 +59,7 @@ class Gcloud:
         home.mkdir()
         (home / "token").write_text(urlsplit(cloud.url).path.strip("/"))
         self.home = home
+        self.changed = ()
         self.program = shutil.which("gcloud")
         assert self.program, "gcloud is missing"
         self.environment = {
@@ -79,12 +93,17 @@ class Gcloud:
         return done
 
     def __call__(self, *words, plain=False):
+        home = "cp" in words and not str(words[-1]).startswith("gs://")
+        looks = home or not LOOKS.isdisjoint(map(str, words))
+        assert looks or not self.changed, f"nobody looked at what this did: {self.changed}"
+        self.changed = () if looks else words
         done = self.run(words, *(() if plain else ("--format=json",)))
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout if plain else json.loads(done.stdout or "null")
 
     def refused(self, text, *words):
         done = self.run(words)
+        self.changed = ()
         assert done.returncode != 0, words
         assert text in done.stderr, (words, done.stderr)
         with self.lock:
@@ -172,12 +191,14 @@ def instance_life(gcloud):
     gcloud(*VM, "update", "vm1", "--deletion-protection")
     gcloud.refused("protected against deletion", *VM, "delete", "vm1")
     gcloud(*VM, "update", "vm1", "--no-deletion-protection")
+    assert not gcloud(*VM, "describe", "vm1")["deletionProtection"]
     gcloud(*VM, "delete", "vm1")
     gcloud.refused("was not found", *VM, "describe", "vm1")
 
 
 def surroundings(gcloud):
     gcloud("compute", "disks", "create", "d1", "--size=10GB")
+    assert gcloud("compute", "disks", "describe", "d1")["status"] == "READY"
     gcloud("compute", "disks", "resize", "d1", "--size=20GB")
     assert gcloud("compute", "disks", "describe", "d1")["sizeGb"] == "20"
     gcloud.refused("already exists", "compute", "disks", "create", "d1", "--size=10GB")
@@ -191,7 +212,7 @@ def surroundings(gcloud):
     gcloud("compute", "project-info", "add-metadata", "--metadata=k=v")
     shared = gcloud("compute", "project-info", "describe")["commonInstanceMetadata"]
     assert shared["items"] == [{"key": "k", "value": "v"}]
-    gcloud.refused("was not found", "compute", "networks", "describe", "nowhere")
+    gcloud.refused("was not found", "compute", "zones", "describe", "mars-a")
     gcloud.refused("was not found", "compute", "machine-types", "describe", "z9-huge")
 
 
@@ -234,10 +255,12 @@ def test_the_whole_script(shared_cloud, tmp_path):
     shared_cloud.add_faults(FAULTS)
     Gcloud.counts.clear()
     parts = (node_life, queued_life, what_zones_offer, instance_life, surroundings, storage)
+    users = [Gcloud(shared_cloud, tmp_path / part.__name__) for part in parts]
     with ThreadPoolExecutor(len(parts)) as pool:
-        lanes = [pool.submit(part, Gcloud(shared_cloud, tmp_path / part.__name__)) for part in parts]
+        lanes = [pool.submit(part, user) for part, user in zip(parts, users, strict=True)]
     for lane in lanes:
         lane.result()
+    assert [user.changed for user in users] == [()] * len(parts)
     assert Gcloud.counts["tpu"] >= 30
     assert Gcloud.counts["compute"] >= 20
     assert Gcloud.counts["storage"] >= 20
