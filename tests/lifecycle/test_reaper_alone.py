@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.lifecycle.reaper_cases import broken, mutated, program
+from tests.lifecycle.reaper_cases import REAL, broken, mutated, program
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 
@@ -65,6 +65,6 @@ def chosen() -> list[str]:
 
 def test_each_case_ends_as_it_has_to_and_each_missing_guard_is_noticed() -> None:
     programs = {name: (mutated(*MUTANTS[name][:3]), MUTANTS[name][3:]) for name in chosen()}
-    found = broken({"real": (program(), ()), **programs})
-    assert not found["real"], "\n".join(found["real"])
+    found = broken({REAL: (program(), ()), **programs})
+    assert not found[REAL], "\n".join(found[REAL])
     assert [name for name in programs if not found[name]] == []
