@@ -137,6 +137,7 @@ async def _stopped(story: Story, report: Report) -> Report:
     agent = await reached(story)
     if isinstance(agent, AttemptEnd):
         return report
+    await story.crew.fence()  # who lost the lease meanwhile would end its successor's training
     await agent.stop(STOP_GRACE_S)
     report = with_unsaved(report, story, await saved(story, agent))
     await agent.close()
