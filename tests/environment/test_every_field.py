@@ -13,7 +13,7 @@ import pytest
 
 from tpuops import embedded
 from tpuops.desired import desired
-from tpuops.diagnosis import decide, diagnose
+from tpuops.diagnosis import decide, diagnose, stall
 from tpuops.diagnosis.verdict import Action, Basis, Budgets, Evidence, Move, Shape, Verdict, WorkerEvidence
 from tpuops.environment import Environment, find, grants, load, owner_of, rules
 from tpuops.environment.complaints import sections
@@ -28,7 +28,7 @@ from tpuops.stages.record import RunRecord
 from tpuops.stages.run import spec_of
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import hourly
-from tpuops.stages.watch import Progress
+from tpuops.stages.watch import Progress, stall_limits
 from tpuops.tasks import opening
 from tpuops.tasks.task import Invocation
 
@@ -73,6 +73,8 @@ OTHERWISE: dict[tuple[str, ...], Any] = {
     ("train", "secrets", "KAGGLE_KEY", "secret_manager"): "projects/my-project/secrets/kaggle/versions/7",
     ("train", "outputs"): ("results",),
     ("train", "progress"): "epoch=([0-9]+)",
+    ("train", "stall", "start"): "2h",
+    ("train", "stall", "train"): "2h",
     ("recovery", "budgets", "process_killed"): 0,
     ("recovery", "budgets", "infrastructure"): 0,
     ("recovery", "budgets", "preempted"): 0,
@@ -125,6 +127,7 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
         "secrets": _secrets(environment),
         "source": [entry.path for entry in sync.entries(environment.source_folder)],
         "progress": Progress(environment.train.progress or "").feed(b"step=3\nepoch=4\n", 0.0),
+        "patience": _patience_s(environment),
         "decisions": _decisions(environment),
         "teardown": _teardown(environment, monkeypatch),
         "ends": _left_s(Mock(record=RECORD, site=Mock(environment=environment, clock=Mock(now=lambda: NOW)))),
@@ -132,6 +135,13 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
         "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
     }
     return {key: repr(value) for key, value in made.items()}
+
+
+def _patience_s(environment: Environment) -> list[float]:
+    """How long a program may be silent before its first step, and then."""
+    limits = stall_limits(environment)
+    assert limits is not None
+    return [stall.left_s(stall.Signs(phase, 0.0, 0.0), limits) for phase in (stall.START, stall.TRAIN)]
 
 
 def _refused(values: dict[str, Any]) -> list[str]:

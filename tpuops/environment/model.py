@@ -136,8 +136,26 @@ class Secret(_Section):
         return self
 
 
+class Stall(_Section):
+    """How long nothing may happen in a program that lives, before it is ended and started again.
+
+    `start`: nothing printed before the first step, or while it saves or evaluates. `train`: nothing between steps, or
+    20 times its slowest step so far where that is longer.
+    """
+
+    start: Duration = timedelta(hours=1)
+    train: Duration = timedelta(minutes=30)
+
+    @field_validator("start", "train")
+    @classmethod
+    def _patient(cls, value: timedelta) -> timedelta:
+        if not timedelta(seconds=5) <= value <= timedelta(days=7):
+            raise Wrong("must lie between 5s and 7d")
+        return value
+
+
 class Train(_Section):
-    """What runs on the workers. `progress` is an RE2 pattern whose one group is the step."""
+    """What runs on the workers. `progress` is an RE2 pattern whose one group is the step; `stall` None: never."""
 
     source: SourceFolder
     command: Command
@@ -146,6 +164,25 @@ class Train(_Section):
     secrets: Mapping[EnvName, Secret] = Field(default_factory=dict)
     outputs: tuple[OutputFolder, ...] = ()
     progress: Pattern | None = None
+    stall: Stall | None = Stall()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _patience(cls, values: Any) -> Any:
+        """Without a word of the file, only a program whose steps can be told is ever taken for stalled."""
+        told = not isinstance(values, Mapping) or "stall" in values or values.get("progress")
+        return values if told else {**values, "stall": "none"}
+
+    @field_validator("stall", mode="before")
+    @classmethod
+    def _none_is_a_word(cls, value: Any) -> Any:
+        if value is None:
+            raise Wrong("is empty", "write `stall: none` to let it be silent for ever, or `start` and `train` below it")
+        return None if value == "none" else value
+
+    @field_serializer("stall", when_used="json")
+    def _none_is_written(self, value: Stall | None) -> Any:
+        return "none" if value is None else value.model_dump(mode="json")
 
 
 class Teardown(_Section):

@@ -16,7 +16,7 @@ from tpuops.stages import signatures
 from tpuops.stages.apply import Crew
 from tpuops.stages.record import CLOSED, RUNNING, Records, RunRecord
 from tpuops.stages.recover import budgets_of
-from tpuops.stages.watch import Eyes, Progress
+from tpuops.stages.watch import Eyes, Progress, stall_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class Story:
     def eyes(self) -> Eyes:
         """What watching needs."""
         site = self.site
-        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show, self.signatures)
+        limits = stall_limits(site.environment)
+        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show, self.signatures, limits)
 
     def objects(self, kind: str) -> str:
         """The prefix of one kind of this run's objects in the home bucket."""

@@ -52,6 +52,8 @@ WORDS = {
     "preflight.unanswered": "preflight: the machine could not be looked at ({why}); going on",
     "train.started": "training: run {run}, attempt {attempt}, process {pid} on {node}",
     "train.stepping": "training: attempt {attempt} steps from {step}",
+    "train.stalled": "attempt {attempt} has stalled ({phase}): {why}; its stacks are taken, now it is ended",
+    "train.unended": "attempt {attempt} could not be ended: {why}",
     "ssh.lost": "ssh: connection to {node} lost at step {step}; asking the API what became of it",
     "ssh.back": "ssh: connected to {node} again; training was not disturbed",
     "ssh.unreachable": "ssh: {node} does not answer: {why}",

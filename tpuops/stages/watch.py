@@ -1,11 +1,13 @@
 """Watch: follow one attempt until it ended or its machine is gone; a lost connection alone is neither.
 
-Log lines are pushed; nothing here kills, restarts or deletes. When the connection breaks, the API is asked first: a
-READY node is connected to again and the log is read on from the byte where it broke.
+Log lines are pushed; nothing here restarts or deletes. When the connection breaks, the API is asked first: a READY node
+is connected to again and the log is read on from the byte where it broke. A program that lives and has stalled beyond
+all patience is ended, after its stacks were taken; that is an attempt's end like any other.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,17 +15,30 @@ import re2
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import CloudReader
+from tpuops.diagnosis import stall
 from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Evidence, Verdict, WorkerEvidence
-from tpuops.errors import Unreachable
+from tpuops.environment import Environment
+from tpuops.errors import CommandFailed, Unreachable
 from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
 from tpuops.resources import Node
 from tpuops.stages.access import Lost, Route, reach
 from tpuops.stages.evidence import Found, look
+from tpuops.stages.pulse import Pulse
 
 TAIL_BYTES = 1 << 20
 LINE_BYTES = 1 << 16
+STALL_GRACE_S = 20.0
+"""For a stalled program to save its state after SIGTERM."""
+_LOOK_S = (0.5, 30.0)
+"""Seconds between looks at how long nothing was heard: at least, and at most."""
+
+
+def stall_limits(environment: Environment) -> stall.Limits | None:
+    """How long the file lets nothing happen; None: for ever."""
+    said = environment.train.stall
+    return None if said is None else stall.Limits(said.start.total_seconds(), said.train.total_seconds())
 
 
 @dataclass(slots=True)
@@ -40,30 +55,39 @@ class Progress:
     last_step: int = -1
     last_at: float = 0.0
     useful_s: float = 0.0
+    pulse: Pulse = field(init=False)
     _rest: bytes = b""
     _regex: object = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._regex = re2.compile(self.pattern.encode()) if self.pattern else None
+        self.pulse = Pulse(has_steps=bool(self.pattern))
 
     def feed(self, data: bytes, at: float) -> list[int]:
         """Take log bytes that arrived at `at`; return the steps they completed, in order."""
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[-LINE_BYTES:]
-        return [step for line in lines if (step := self._step(line)) is not None and self._reached(step, at)]
+        self.pulse.hear(at)
+        return [step for line in lines if (step := self._taken(line[:LINE_BYTES], at)) is not None]
+
+    def _taken(self, line: bytes, at: float) -> int | None:
+        step = self._step(line)
+        self.pulse.line(line, at, step=step is not None)
+        if step is not None:
+            self._reached(step, at)
+        return step
 
     def _step(self, line: bytes) -> int | None:
-        match = self._regex.search(line[:LINE_BYTES]) if self._regex is not None else None  # type: ignore[attr-defined]
+        match = self._regex.search(line) if self._regex is not None else None  # type: ignore[attr-defined]
         return int(match.group(1)) if match and match.group(1).isdigit() else None
 
-    def _reached(self, step: int, at: float) -> bool:
+    def _reached(self, step: int, at: float) -> None:
         if self.first_step is None:
             self.first_step, self.first_step_at = step, at
         elif step > self.best_step:
             self.useful_s += at - self.last_at
         self.last_step, self.last_at = step, at
         self.best_step = max(self.best_step, step)
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +110,18 @@ class AttemptEnd:
         return self.evidence.workers[0].exit_code == 0
 
 
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """Why a living program was ended, what it had said by then, and what machine and API knew of it while it lived."""
+
+    signs: stall.Signs
+    log: bytes
+    found: Found
+
+
 @dataclass(slots=True)
 class Attempt:
-    """One attempt being watched: where it runs, how far its log was read."""
+    """One attempt being watched: where it runs, how far its log was read, and whether it is being ended as stalled."""
 
     node: Node
     agent: Agent
@@ -96,11 +129,13 @@ class Attempt:
     number: int
     offset: int = 0
     tail: bytearray = field(default_factory=bytearray)
+    stalled: Stalled | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """What watching needs: reading the cloud, connecting, time, the record, and who listens to log bytes."""
+    """What watching needs: reading the cloud, connecting, time, the record, who listens to log bytes, and for how long
+    nothing may happen (`limits`; None: for ever)."""
 
     cloud: CloudReader
     connector: Connector
@@ -109,6 +144,7 @@ class Eyes:
     journal: Journal
     show: Callable[[bytes], None]
     signatures: Texts = ()
+    limits: stall.Limits | None = None
 
 
 async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
@@ -127,12 +163,73 @@ async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
 
 
 async def _follow(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
-    async for item in attempt.agent.follow(attempt.run_id, attempt.number, attempt.offset):
-        if isinstance(item, LogChunk):
-            _take(item, attempt, progress, eyes)
-        else:
+    progress.pulse.listen(eyes.clock.monotonic())
+    minding = asyncio.create_task(_mind(attempt, progress.pulse, eyes))
+    try:
+        async for item in attempt.agent.follow(attempt.run_id, attempt.number, attempt.offset):
+            if isinstance(item, LogChunk):
+                _take(item, attempt, progress, eyes)
+                continue
+            if attempt.stalled is not None:
+                await minding  # until nothing of it is left
+                return _was_stalled(attempt.stalled, attempt, progress, eyes)
             return await _ended(item, attempt, progress, eyes)
+    finally:
+        minding.cancel()
     raise Unreachable("the log stream ended without saying how the training ended")
+
+
+async def _mind(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> None:
+    """Watch the clock while nobody speaks; end what has stalled. A broken connection is left to whoever follows."""
+    if eyes.limits is None:
+        return
+    shortest_s, longest_s = _LOOK_S
+    try:
+        while True:
+            if attempt.stalled is None:
+                left_s = stall.left_s(pulse.signs(eyes.clock.monotonic()), eyes.limits)
+                await eyes.clock.sleep(min(max(left_s, shortest_s), longest_s))
+                attempt.stalled = await _stall(attempt, pulse, eyes)
+            elif await _put_an_end_to(attempt, eyes):
+                return
+            else:
+                attempt.stalled = None
+                pulse.listen(eyes.clock.monotonic())
+    except Unreachable:
+        return
+
+
+async def _stall(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> Stalled | None:
+    """What is known of a stalled program; None where all may be well.
+
+    The machine has the last word: a program whose output was not all read here has not been silent, we have been deaf.
+    """
+    assert eyes.limits is not None
+    if not stall.stalled(pulse.signs(eyes.clock.monotonic()), eyes.limits) or not await _all_heard(attempt):
+        return None
+    found = await look(attempt.agent, attempt.node, eyes.cloud, eyes.journal)
+    signs = pulse.signs(eyes.clock.monotonic())
+    why = stall.stalled(signs, eyes.limits)
+    if not why or not await _all_heard(attempt):
+        return None
+    eyes.journal.record("train.stalled", attempt=attempt.number, phase=signs.phase, why=why)
+    return Stalled(signs, bytes(attempt.tail), found)
+
+
+async def _all_heard(attempt: Attempt) -> bool:
+    status = await attempt.agent.status()
+    same = (status.run_id, status.attempt) == (attempt.run_id, attempt.number)
+    return same and status.alive and status.log_bytes <= attempt.offset
+
+
+async def _put_an_end_to(attempt: Attempt, eyes: Eyes) -> bool:
+    """SIGTERM, SIGQUIT, SIGKILL; False where the process outlives even that (it waits inside the kernel)."""
+    try:
+        await attempt.agent.stop(STALL_GRACE_S)
+    except CommandFailed as error:
+        eyes.journal.record("train.unended", attempt=attempt.number, why=error.message)
+        return False
+    return True
 
 
 def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> None:
@@ -144,6 +241,23 @@ def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> 
     steps = progress.feed(chunk.data, eyes.clock.monotonic())
     if steps and first_before is None:
         eyes.journal.record("train.stepping", attempt=attempt.number, step=progress.first_step)
+
+
+def _was_stalled(stalled: Stalled, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
+    """The end that we made: how the process took it says nothing, so it is judged by what was known while it lived."""
+    found, node = stalled.found, stalled.found.node or attempt.node
+    worker = WorkerEvidence(log=stalled.log, kernel_log=found.kernel_log, devices=found.devices)
+    evidence = Evidence(
+        (worker,),
+        node.state,
+        node.health,
+        silence_s=stalled.signs.nothing_s,
+        phase=stalled.signs.phase,
+        vm_events=found.events,
+        progress=progress.pattern,
+        signatures=eyes.signatures,
+    )
+    return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), node, texts=found.texts)
 
 
 async def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
@@ -164,6 +278,7 @@ async def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress,
         (worker,),
         node.state,
         node.health,
+        phase=progress.pulse.signs(noticed_at).phase,
         vm_events=found.events,
         progress=progress.pattern,
         signatures=eyes.signatures,

@@ -12,6 +12,7 @@ import urllib.request
 import devices
 import places
 import processes
+import stacks
 
 TAIL_BYTES = 32768
 LOGS = 8
@@ -114,6 +115,7 @@ def evidence():
         "disk.txt": _output("df", "-h", home, "/tmp") + _output("df", "-i", home, "/tmp"),  # noqa: S108
         "memory.txt": _output("free", "-m"),
         "processes.txt": _output("ps", "-eo", "pid,ppid,stat,etimes,rss,comm"),
+        "stacks.txt": stacks.stacks(),
     }
     if since is not None:
         texts["kernel-attempt.txt"] = since
