@@ -150,6 +150,8 @@ async def _unwatched(story: Story, error: TpuopsError) -> Report:
     desired, why = story.site.desired, "training may go on there; tpuops stopped watching it"
     observed, problem = await seen(desired, story.crew)
     remains = unknown(desired, problem) if observed is None else standing(desired, observed, why)
+    if observed is not None and remains:
+        await story.crew.fence()  # who lost the lease meanwhile sees what its successor made
     kept = () if observed is None else kept_bucket(observed)
     report = replace(_failure(error), run=summary(story), kept=kept, remains=remains)
     return replace(report, exit_code=STILL_BILLING if remains else report.exit_code)
