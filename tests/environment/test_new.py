@@ -94,7 +94,7 @@ def test_without_a_terminal_all_that_is_missing_is_said_at_once(folder: Path) ->
     said = "\n".join(found["error"]["evidence"])
     assert re.findall(r"--(\w+): missing", said) == ["project", "zone", "source"]
     assert "zones with v4-8: us-central2-b" in said
-    assert "env.new --help" in found["error"]["hint"]
+    assert "--help env.new" in found["error"]["hint"]
     assert not list(folder.iterdir())
 
 

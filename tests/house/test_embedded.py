@@ -152,9 +152,9 @@ async def test_the_tasks_show_start_and_stop_it(home: Path, state: Path) -> None
     assert started.startswith("http://127.0.0.1:")
     assert tpuops("cloud.start") == started
     assert json.loads(tpuops("cloud.status", "--json"))["standing"]["nodes"] == []
-    assert tpuops("cloud.stop") == "stopped\n"
+    assert tpuops("cloud.stop") == "stopped; what it holds stays\n"
     assert tpuops("cloud.stop") == "nothing to stop\n"
-    assert tpuops("cloud.reset") == "forgotten\n"
+    assert tpuops("cloud.reset") == "stopped, and everything on it is forgotten\n"
 
 
 async def test_a_start_that_is_interrupted_leaves_no_process(state: Path) -> None:

@@ -67,8 +67,6 @@ def _of_logs(asked: Invocation, wanted: Wanted, log: str) -> Any:
     from tpuops.diagnosis.signatures import texts_of, with_texts
 
     names = [log, *(wanted.more or ())]
-    if log.startswith("--"):
-        raise UsageError(f"{log} is no log", hint="`tpuops --help diagnose` shows its flags")
     if names.count(STANDARD_INPUT) > 1:
         raise UsageError("standard input can be read once", hint="name files for the other logs")
     shape = _shape(wanted.shape)

@@ -128,5 +128,5 @@ def _refuse(wish: Wish, *, whole: bool) -> None:
         raise EnvironmentFileError(
             f"{count} {what} missing or cannot work; nothing was written",
             evidence=[*wrong, *lines],
-            hint=f"give them as flags (`tpuops env.new --help`), or type `tpuops env.new {wish.name}` on a terminal",
+            hint=f"give them as flags (`tpuops --help env.new`), or type `tpuops env.new {wish.name}` on a terminal",
         )

@@ -152,6 +152,7 @@ def task(
             asked: dict[str, Any] = {flag: flags.pop(flag) for flag in standard}
 
             def begin() -> Any:
+                _no_flag(flags[each] for each in positional)
                 told = [given(**{each.name: flags.pop(each.name) for each in fields(given)})] if given else []
                 return body(_invocation(asked, env_default, console), *told, **flags)
 
@@ -167,6 +168,15 @@ def task(
         )
 
     return wrap
+
+
+def _no_flag(words: Iterable[str]) -> None:
+    """Invoke takes even `--help` for a positional argument that is still missing."""
+    for word in words:
+        if word.startswith("--"):
+            raise UsageError(
+                f"{word} stands where a name is expected", hint="`tpuops --help TASK` shows what a task takes"
+            )
 
 
 def _tasks() -> Iterable[str]:
