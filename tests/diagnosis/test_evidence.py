@@ -94,6 +94,11 @@ def test_silence_is_a_hang_with_its_phase():
     assert "1900 s during compile" in verdict.advice
 
 
+def test_the_phase_is_told_of_other_ends_too():
+    for worker in (WorkerEvidence(exit_code=137, signal=9), WorkerEvidence(), WorkerEvidence(exit_code=3)):
+        assert "during checkpoint" in judged(worker, phase="checkpoint").advice
+
+
 def test_a_code_that_nobody_knows_is_unknown_with_the_last_words():
     verdict = judged(WorkerEvidence(log=b"hello\nso long\n", exit_code=3))
     assert (verdict.failure_class, verdict.decisive_line) == ("unknown", "so long")

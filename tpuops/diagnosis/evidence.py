@@ -75,7 +75,7 @@ def _by_end(each: WorkerEvidence, evidence: Evidence, judgement: Judgement, engi
     if told and not (weak and ended_by == signal.SIGKILL):
         return None if each.reachable or each.exit_code is not None else _unreachable(each)
     if ended_by is not None:
-        return _by_signal(each, ended_by)
+        return _by_signal(each, ended_by, _during(evidence))
     return None if each.exit_code is not None else _without_exit(each, evidence)
 
 
@@ -86,7 +86,12 @@ def _signal_of(each: WorkerEvidence) -> int | None:
     return code - 128 if code is not None and 128 < code < 160 else None
 
 
-def _by_signal(each: WorkerEvidence, ended_by: int) -> Verdict:
+def _during(evidence: Evidence) -> str:
+    """What it was doing, where that is known."""
+    return f" during {evidence.phase}" if evidence.phase else ""
+
+
+def _by_signal(each: WorkerEvidence, ended_by: int, during: str) -> Verdict:
     name = signal.Signals(ended_by).name if ended_by in signal.valid_signals() else f"signal {ended_by}"
     base = Verdict(
         "native_crash",
@@ -97,11 +102,15 @@ def _by_signal(each: WorkerEvidence, ended_by: int) -> Verdict:
     )
     if ended_by == signal.SIGKILL:
         seen = "the kernel's log shows no out-of-memory kill" if each.kernel_log is not None else "kernel log not read"
-        advice = f"killed from outside by SIGKILL ({seen}); if it comes back at the same place, look at host memory"
+        advice = (
+            f"killed from outside by SIGKILL{during} ({seen}); if it comes back at the same place, look at host memory"
+        )
         return replace(base, action=Action.RETRY_IN_PLACE, refinement=PROCESS_KILLED, advice=advice)
     if ended_by in _ASKED_TO_END:
-        return replace(base, failure_class="interrupted", action=Action.NONE, advice=f"ended by {name} from outside")
-    return replace(base, advice=f"died of {name}; if it repeats, look at the versions of native libraries")
+        return replace(
+            base, failure_class="interrupted", action=Action.NONE, advice=f"ended by {name} from outside{during}"
+        )
+    return replace(base, advice=f"died of {name}{during}; if it repeats, look at the versions of native libraries")
 
 
 def _without_exit(each: WorkerEvidence, evidence: Evidence) -> Verdict | None:
@@ -120,15 +129,15 @@ def _without_exit(each: WorkerEvidence, evidence: Evidence) -> Verdict | None:
         Action.RETRY_IN_PLACE,
         worker=each.worker,
         confidence="medium",
-        advice="the process vanished without a record: killed together with its wrapper",
+        advice=f"the process vanished without a record{_during(evidence)}: killed together with its wrapper",
         refinement=PROCESS_KILLED,
         basis=Basis.EXIT,
     )
 
 
 def _silence(each: WorkerEvidence, evidence: Evidence) -> Verdict:
-    during = f" during {evidence.phase}" if evidence.phase else ""
-    advice = f"alive, and nothing advanced for {evidence.silence_s:.0f} s{during}: take stacks before restarting"
+    nothing = f"nothing advanced for {evidence.silence_s:.0f} s{_during(evidence)}"
+    advice = f"alive, and {nothing}: read its stacks (stacks.txt of the evidence) if it comes back at the same place"
     return Verdict(
         "hang", Action.RETRY_IN_PLACE, worker=each.worker, confidence="medium", advice=advice, basis=Basis.EXIT
     )
@@ -165,6 +174,6 @@ def _undecided(judged: Sequence[LogVerdict], evidence: Evidence) -> Verdict:
     told = verdict_of(chosen)
     if ended:
         code = next(w.exit_code for w in evidence.workers if w.worker == chosen.worker)
-        advice = f"ended with code {code}, and no signature knows why: read the last lines"
+        advice = f"ended with code {code}{_during(evidence)}, and no signature knows why: read the last lines"
         return replace(told, failure_class=UNKNOWN, action=Action.NONE, confidence="low", advice=advice)
     return told

@@ -29,7 +29,7 @@ from tpuops.stages.pulse import Pulse
 
 TAIL_BYTES = 1 << 20
 LINE_BYTES = 1 << 16
-STALL_GRACE_S = 20.0
+STALL_GRACE_S = 10.0
 """For a stalled program to save its state after SIGTERM."""
 _LOOK_S = (0.5, 30.0)
 """Seconds between looks at how long nothing was heard: at least, and at most."""
