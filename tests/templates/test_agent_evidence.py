@@ -124,3 +124,15 @@ def test_the_kernels_lines_from_before_the_attempt_are_kept_apart(here: Here) ->
     rehearsed = here.ask("evidence")
     assert "kernel-attempt.txt" not in rehearsed
     assert "device_files" not in json.loads(base64.b64decode(rehearsed["machine.json"]))
+
+
+def test_the_stacks_tell_of_each_thread_where_it_stands(here: Here) -> None:
+    here.start("import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)")
+    pid = here.pids()["training"]["pid"]
+    until(lambda: len(list(Path(f"/proc/{pid}/task").iterdir())) == 2)
+    lines = base64.b64decode(here.ask("evidence")["stacks.txt"]).decode().splitlines()
+    threads = [line for line in lines if line.startswith(f"process {pid} thread ")]
+    assert len(threads) == 2
+    assert all("state S, waits in " in line for line in threads)
+    here.ask("stop", "0")
+    assert base64.b64decode(here.ask("evidence")["stacks.txt"]) == b"no training process lives\n"
