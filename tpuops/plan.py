@@ -6,7 +6,7 @@ cloud, and nothing here deletes anything that is not ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,10 +45,14 @@ class Role(StrEnum):
 
 
 class Verb(StrEnum):
-    """What happens to one resource. REPLACE deletes first; WAIT only waits for a change already under way."""
+    """What happens to one resource. REPLACE deletes first; WAIT only waits for a change already under way.
+
+    CHANGE is done in place, under whatever runs there: only what the service promises to leave it alone for.
+    """
 
     KEEP = "keep"
     CREATE = "create"
+    CHANGE = "change"
     START = "start"
     WAIT = "wait"
     REPLACE = "replace"
@@ -57,17 +61,19 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One resource's part of a plan, with the reason that people read."""
+    """One resource's part of a plan, with the reason that people read, and what in the file asks for it if anything
+    does."""
 
     role: Role
     verb: Verb
     name: str
     reason: str
+    field: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Every resource once, in the order bucket, node, vm."""
+    """Every resource in the order bucket, node, vm: once, or a second time where it is changed after it came up."""
 
     changes: tuple[Change, ...]
 
@@ -77,8 +83,12 @@ class Plan:
         return tuple(change for change in self.changes if change.verb is not Verb.KEEP)
 
     def of(self, role: Role) -> Change | None:
-        """The change of one role, None where the environment has no such resource."""
+        """The first change of one role, None where the environment has no such resource."""
         return next((change for change in self.changes if change.role is role), None)
+
+    def in_place(self, role: Role) -> Change | None:
+        """What is changed of one role once it stands, None where nothing is."""
+        return next((change for change in self.changes if change.role is role and change.verb is Verb.CHANGE), None)
 
 
 def changes(desired: Desired, observed: Observed) -> Plan:
@@ -87,9 +97,9 @@ def changes(desired: Desired, observed: Observed) -> Plan:
     Raises:
         Conflict: a name is taken by a resource that is not ours, or ours differs in a way only `down` can mend.
     """
-    rows = [_bucket(desired, observed), _node(desired, observed.node)]
+    rows = [_bucket(desired, observed), *_node(desired, observed.node)]
     if desired.vm is not None:
-        rows.append(_vm(desired, observed.vm))
+        rows += _vm(desired, observed.vm)
     elif observed.vm is not None and desired.owned.owns(observed.vm.labels):
         rows.append(Change(Role.VM, Verb.DELETE, observed.vm.name, "it stands, and the file asks for no VM"))
     return Plan(tuple(rows))
@@ -120,10 +130,10 @@ def _check_bucket(desired: Desired, bucket: Bucket, project_number: str) -> None
         )
 
 
-def _node(desired: Desired, node: Node | None) -> Change:
+def _node(desired: Desired, node: Node | None) -> tuple[Change, ...]:
     spec = desired.node
     if node is None:
-        return Change(Role.NODE, Verb.CREATE, spec.name, f"no such node; {spec.accelerator} in {spec.place.zone}")
+        return (Change(Role.NODE, Verb.CREATE, spec.name, f"no such node; {spec.accelerator} in {spec.place.zone}"),)
     _check_owner("node", spec.name, desired.owned, node)
     verb, reason = _verb(node)
     if verb is not Verb.REPLACE:
@@ -134,7 +144,7 @@ def _node(desired: Desired, node: Node | None) -> Change:
         home = node.metadata.get(METADATA_BUCKET, desired.bucket.name)
         _check_same("home bucket", ("bucket", "name"), spec.name, home, desired.bucket.name)
         _check_attached(spec, node)
-    return Change(Role.NODE, verb, spec.name, reason)
+    return _and_labels(Change(Role.NODE, verb, spec.name, reason), spec, node)
 
 
 def _verb(node: Node) -> tuple[Verb, str]:
@@ -152,19 +162,39 @@ def _verb(node: Node) -> tuple[Verb, str]:
     return Verb.REPLACE, f"it is {node.state}, which no call repairs"
 
 
-def _vm(desired: Desired, vm: Vm | None) -> Change:
+def _vm(desired: Desired, vm: Vm | None) -> tuple[Change, ...]:
     spec = desired.vm
     assert spec is not None
     if vm is None:
-        return Change(Role.VM, Verb.CREATE, spec.name, f"no such instance; {spec.machine_type} beside the TPU")
+        return (Change(Role.VM, Verb.CREATE, spec.name, f"no such instance; {spec.machine_type} beside the TPU"),)
     _check_owner("vm", spec.name, desired.owned, vm)
     _check_same("machine type", ("vm", "machine_type"), spec.name, vm.machine_type, spec.machine_type)
     _check_attached(spec, vm)
+    verb, reason = Verb.REPLACE, f"it is {vm.state}; its end was set at creation and cannot move"
     if vm.state == "RUNNING":
-        return Change(Role.VM, Verb.KEEP, spec.name, "RUNNING")
-    if vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
-        return Change(Role.VM, Verb.WAIT, spec.name, f"it is {vm.state}")
-    return Change(Role.VM, Verb.REPLACE, spec.name, f"it is {vm.state}; its end was set at creation and cannot move")
+        verb, reason = Verb.KEEP, "RUNNING"
+    elif vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
+        verb, reason = Verb.WAIT, f"it is {vm.state}"
+    return _and_labels(Change(Role.VM, verb, spec.name, reason), spec, vm)
+
+
+def _and_labels(change: Change, spec: NodeSpec | VmSpec, found: Node | Vm) -> tuple[Change, ...]:
+    """The change, and after it that of the labels that the file names and that differ; what is made anew has them.
+
+    Labels that the file does not name are somebody else's, or were once ours: no record tells which, so they stay.
+    """
+    differ = [key for key, value in sorted(spec.labels.items()) if found.labels.get(key) != value]
+    if not differ or change.verb is Verb.REPLACE:
+        return (change,)
+    section = "tpu" if change.role is Role.NODE else "vm"
+    edits = (f"{section}.labels.{key}: {_said(found.labels.get(key))} -> {_said(spec.labels[key])}" for key in differ)
+    reason = f"{', '.join(edits)}; what runs there is not touched"
+    labels = Change(change.role, Verb.CHANGE, spec.name, reason, (section, "labels", differ[0]))
+    return (labels,) if change.verb is Verb.KEEP else (change, labels)
+
+
+def _said(label: str | None) -> str:
+    return "none" if label is None else label or "(empty)"
 
 
 def _check_owner(kind: str, name: str, owned: Owned, found: Node | Vm) -> None:
@@ -190,10 +220,8 @@ def _listed(disks: Iterable[Disk]) -> str:
 
 
 def _check_attached(spec: NodeSpec | VmSpec, found: Node | Vm) -> None:
-    """Network, addresses, account and labels, as far as the file names them and the API shows them."""
+    """Network, addresses and account, as far as the file names them and the API shows them."""
     section = "tpu" if isinstance(spec, NodeSpec) else "vm"
-    same = {key: found.labels.get(key, "none") for key in spec.labels}
-    _check_same("labels", (section, "labels"), spec.name, _spelled(same), _spelled(spec.labels))
     if spec.service_account:
         _check_same(
             "service account", (section, "service_account"), spec.name, found.service_account, spec.service_account
@@ -205,10 +233,6 @@ def _check_attached(spec: NodeSpec | VmSpec, found: Node | Vm) -> None:
                 "subnetwork", ("tpu", "subnetwork"), spec.name, found.link.subnetwork, _last(spec.link.subnetwork)
             )
         _check_same("addresses", ("ssh", "reach"), spec.name, _reach(found.link), _reach(spec.link))
-
-
-def _spelled(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _reach(link: Link) -> str:

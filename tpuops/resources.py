@@ -157,7 +157,10 @@ class VmSpec:
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """The machine beside the TPU as the API shows it (RUNNING, TERMINATED, ...); `link` None: it did not say."""
+    """The machine beside the TPU as the API shows it (RUNNING, TERMINATED, ...); `link` None: it did not say.
+
+    `fingerprint` is the metadata's and `label_fingerprint` the labels': a change of them must name it.
+    """
 
     name: str
     place: Place
@@ -170,6 +173,9 @@ class Vm:
     created: datetime | None = None
     link: Link | None = None
     service_account: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""
+    label_fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,6 @@ def test_a_private_environment_stands_as_its_file_says_and_a_second_up_only_read
         ("subnetwork: training-us", "subnetwork: b", "subnetwork training-us"),
         ("trainer@", "other@", "service account trainer@"),
         ("reach: internal", "reach: external", "addresses internal only"),
-        ("team: vision", "team: speech", "team=vision"),
-        ("team: sight", "team: speech", "team=sight"),
         ("{name: data}", "{name: data-2}", "data disks data"),
         ("{accelerator: v3-8,", "{accelerator: v3-8, provisioning: spot,", "provisioning on-demand"),
         ("watcher@", "other@", "service account watcher@"),

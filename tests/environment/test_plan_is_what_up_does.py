@@ -27,7 +27,7 @@ CHANGE = {
     "required": ["role", "verb", "name", "reason", "usd_per_hour", "price"],
     "properties": {
         "role": {"enum": ["bucket", "node", "vm"]},
-        "verb": {"enum": ["keep", "create", "start", "wait", "replace", "delete"]},
+        "verb": {"enum": ["keep", "create", "change", "start", "wait", "replace", "delete"]},
         "name": {"type": "string", "minLength": 3},
         "reason": {"type": "string", "minLength": 3},
         "usd_per_hour": {"type": ["number", "null"], "minimum": 0},

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pure.builders import a_bucket, a_desired, a_node, a_vm, an_observed
+from tests.pure.builders import OWNED, a_bucket, a_desired, a_node, a_vm, an_observed
 from tpuops.errors import Conflict
 from tpuops.plan import Role, Verb, changes
-from tpuops.resources import Disk, Link, Node, Observed
+from tpuops.resources import Desired, Disk, Link, Node, Observed
 
 NODE_STATES = {
     "READY": Verb.KEEP,
@@ -87,6 +88,49 @@ def test_what_only_a_person_can_decide_is_refused_with_a_hint(found: dict[str, A
     with pytest.raises(Conflict, match=words) as caught:
         changes(a_desired(), an_observed(**found))
     assert caught.value.hint
+
+
+LABELLED = replace(
+    a_desired(),
+    node=replace(a_desired().node, labels={**OWNED.labels, "team": "vision", "bill": ""}),
+    vm=replace(a_desired().vm, labels={**OWNED.labels, "team": "sight"}),
+)
+BILL = ("tpu", "labels", "bill")
+IN_PLACE = "; what runs there is not touched"
+
+
+def rows(found: Observed, wanted: Desired = LABELLED) -> list[tuple[Any, ...]]:
+    return [(change.role, change.verb, change.reason, change.field) for change in changes(wanted, found).changes[1:]]
+
+
+def test_labels_that_differ_are_changed_in_place_each_named_with_its_field() -> None:
+    node, vm = a_node(labels={**OWNED.labels, "team": "speech", "theirs": "x"}), a_vm()
+    assert rows(an_observed(node=node, vm=vm)) == [
+        ("node", "change", f"tpu.labels.bill: none -> (empty), tpu.labels.team: speech -> vision{IN_PLACE}", BILL),
+        ("vm", "change", f"vm.labels.team: none -> sight{IN_PLACE}", ("vm", "labels", "team")),
+    ]
+
+
+@pytest.mark.parametrize(("state", "verb"), NODE_STATES.items())
+def test_a_node_is_relabelled_once_it_stands_and_one_made_anew_has_its_labels(state: str, verb: Verb) -> None:
+    verbs = [row[1] for row in rows(an_observed(node=a_node(state))) if row[0] is Role.NODE]
+    assert verbs == {Verb.KEEP: ["change"], Verb.REPLACE: ["replace"]}.get(verb, [verb, "change"])
+
+
+@pytest.mark.parametrize(("state", "verbs"), [("STAGING", ["wait", "change"]), ("TERMINATED", ["replace"])])
+def test_a_vm_is_relabelled_once_it_stands_and_one_made_anew_has_its_labels(state: str, verbs: list[str]) -> None:
+    assert [row[1] for row in rows(an_observed(vm=a_vm(state))) if row[0] is Role.VM] == verbs
+
+
+def test_labels_that_the_file_does_not_name_are_nobodys_to_change() -> None:
+    node = a_node(labels={**LABELLED.node.labels, "theirs": "x"})
+    vm = a_vm(labels={**LABELLED.vm.labels, "goog-ops-agent": "v2"})  # type: ignore[union-attr]
+    assert changes(LABELLED, an_observed(node=node, vm=vm)).effects == ()
+
+
+def test_a_machine_with_other_differences_is_refused_and_not_relabelled_first() -> None:
+    with pytest.raises(Conflict, match="runtime"):
+        changes(LABELLED, an_observed(node=a_node(runtime="tpu-vm-tf-2.17.0-pjrt")))
 
 
 @given(state=st.text(st.characters(categories=["Lu"]), min_size=1))

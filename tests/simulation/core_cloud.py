@@ -158,6 +158,10 @@ class CoreTpu:
         path, body = f"/v2/{tpu.path(place, name)}", {"metadata": dict(metadata)}
         return str((await self._wire.json("PATCH", path, {"updateMask": "metadata"}, body))["name"])
 
+    async def set_labels(self, place: Place, name: str, labels: Mapping[str, str]) -> str:
+        path, body = f"/v2/{tpu.path(place, name)}", {"labels": dict(labels)}
+        return str((await self._wire.json("PATCH", path, {"updateMask": "labels"}, body))["name"])
+
     async def poll(self, operation: str) -> Answer | bool:
         found = await self._wire.json("GET", f"/v2/{operation}")
         if not found.get("done"):
@@ -199,6 +203,11 @@ class CoreCompute:
     async def delete(self, place: Place, name: str, request_id: str) -> str:
         path = f"/compute/v1/{compute.path(place, name)}"
         return str((await self._wire.json("DELETE", path, {"requestId": request_id}))["name"])
+
+    async def set_labels(self, vm: Vm, labels: Mapping[str, str]) -> str:
+        path = f"/compute/v1/{compute.path(vm.place, vm.name)}/setLabels"
+        body = {"labelFingerprint": vm.label_fingerprint, "labels": dict(labels)}
+        return str((await self._wire.json("POST", path, body=body))["name"])
 
     async def wait(self, place: Place, operation: str, timeout_s: float) -> Answer | bool:
         path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/operations/{operation}/wait"
@@ -322,6 +331,7 @@ def vm(place: Place, shown: Mapping[str, Any]) -> Vm:
         internal_ip=interface.get("networkIP", ""),
         external_ip=access.get("natIP", ""),
         created=datetime.fromisoformat(shown["creationTimestamp"]).astimezone(UTC),
+        label_fingerprint=shown["labelFingerprint"],
     )
 
 

@@ -209,6 +209,28 @@ class GoogleCloud:
             "compute.instances.setMetadata", change, lambda: self._compute.set_metadata(vm, metadata), is_set
         )
 
+    async def set_node_labels(self, place: Place, name: str, labels: Mapping[str, str]) -> Operation:
+        """Replace all labels of a node; the same labels twice are the same."""
+        change = Operation("tpu", "", "update", tpu.path(place, name), place)
+
+        async def is_set() -> bool:
+            found = await self.node(place, name)
+            return found is not None and dict(found.labels) == dict(labels)
+
+        return await self._once("tpu.nodes.patch", change, lambda: self._tpu.set_labels(place, name, labels), is_set)
+
+    async def set_vm_labels(self, vm: Vm, labels: Mapping[str, str]) -> Operation:
+        """Replace all labels of an instance. Raises `Conflict` where they changed since it was read."""
+        change = Operation("compute", "", "update", compute.path(vm.place, vm.name), vm.place)
+
+        async def is_set() -> bool:
+            found = await self.vm(vm.place, vm.name)
+            return found is not None and dict(found.labels) == dict(labels)
+
+        return await self._once(
+            "compute.instances.setLabels", change, lambda: self._compute.set_labels(vm, labels), is_set
+        )
+
     async def create_vm(self, spec: VmSpec) -> Operation:
         """Admit an instance. Raises as `create_node`."""
         request_id = str(uuid.uuid4())

@@ -133,6 +133,12 @@ class Cloud(CloudReader, Protocol):
     async def set_vm_metadata(self, vm: Vm, metadata: Mapping[str, str]) -> Operation:
         """Replace the whole metadata map. Raises `Conflict` where it is not as `vm` was read any more."""
 
+    async def set_node_labels(self, place: Place, name: str, labels: Mapping[str, str]) -> Operation:
+        """Replace all labels: there is no fingerprint, so read just before. Raises `Conflict` in a state without it."""
+
+    async def set_vm_labels(self, vm: Vm, labels: Mapping[str, str]) -> Operation:
+        """Replace all labels. Raises `Conflict` where they are not as `vm` was read any more."""
+
     async def create_vm(self, spec: VmSpec) -> Operation:
         """Admit an instance. Raises as `create_node`."""
 

@@ -14,7 +14,8 @@ import tpuops
 from tpuops.environment import complaints, document, grants, rules
 from tpuops.environment.document import Document
 from tpuops.environment.model import Environment
-from tpuops.environment.problems import Finding, Problem, did_you_mean, placed
+from tpuops.environment.problems import Finding, Problem, did_you_mean, line_of, placed
+from tpuops.environment.problems import Path as Keys
 from tpuops.errors import EnvironmentFileError
 
 FOLDER = "environments"
@@ -43,6 +44,11 @@ def of_text(text: str, path: Path) -> Environment:
 def refused(environment: Environment, found: Iterable[Finding]) -> EnvironmentFileError:
     """The error for what shows only after loading, in the words and with the lines of the file's own problems."""
     return _error(_shown(environment.path), sorted({placed(finding, environment.lines) for finding in found}))
+
+
+def whereabouts(environment: Environment, path: Keys) -> str:
+    """`file:line` of a field, as its reader would type the file."""
+    return f"{_shown(environment.path)}:{line_of(path, environment.lines)}"
 
 
 def find(name: str, start: Path) -> Path:

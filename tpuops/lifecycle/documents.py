@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from tpuops.environment import whereabouts
 from tpuops.lifecycle.down import Standing
 from tpuops.lifecycle.fetch import Fetched
 from tpuops.lifecycle.lock import Lock
@@ -13,7 +14,7 @@ from tpuops.lifecycle.logs import Told
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.stop import Stopped
 from tpuops.lifecycle.up import Upped
-from tpuops.plan import Change, Plan, Role
+from tpuops.plan import Change, Plan, Role, Verb
 from tpuops.resources import Observed
 from tpuops.stages.record import RunRecord
 from tpuops.stages.spend import hourly
@@ -26,13 +27,21 @@ def plan(found: Plan, site: Site) -> dict[str, Any]:
     known = [rate for rate in rates.values() if rate is not None]
     return {
         "environment": site.environment.name,
-        "changes": [{**asdict(change), **_price(change, rates, site)} for change in found.changes],
+        "changes": [{**_told(change, site), **_price(change, rates, site)} for change in found.changes],
         "usd_per_hour": sum(known) if len(known) == len(rates) else None,
     }
 
 
+def _told(change: Change, site: Site) -> dict[str, Any]:
+    """A change; what the file asks for comes with the line there."""
+    where = f"{whereabouts(site.environment, change.field)}: " if change.field else ""
+    return {"role": change.role, "verb": change.verb, "name": change.name, "reason": where + change.reason}
+
+
 def _price(change: Change, rates: Mapping[str, float | None], site: Site) -> dict[str, Any]:
     """List price an hour, null where it is unknown or depends on use, and the same in words."""
+    if change.verb is Verb.CHANGE:
+        return {"usd_per_hour": 0.0, "price": "no cost"}
     rate = rates.get(change.role)
     if change.role is Role.BUCKET:
         words = "by what it holds"
@@ -47,7 +56,7 @@ def upped(done: Upped, site: Site) -> dict[str, Any]:
     """`up`: what it did and what stands."""
     return {
         "environment": site.environment.name,
-        "changed": [asdict(change) for change in done.plan.effects],
+        "changed": [_told(change, site) for change in done.plan.effects],
         "resources": resources(done.observed, site),
         **cost(done.observed, site),
     }

@@ -23,6 +23,7 @@ from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.told import untold
 from tpuops.lifecycle.up import compared, planned, provision
+from tpuops.plan import Verb
 from tpuops.stages.access import let_in
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
@@ -44,8 +45,9 @@ async def train(site: Site, source: Source) -> Report:
     trainable(site.environment)
     await site.secrets.values()
     plan, _ = await compared(site)
-    if plan.effects:
-        missing = ", ".join(f"{change.name} ({change.reason})" for change in plan.effects)
+    absent = [change for change in plan.effects if change.verb is not Verb.CHANGE]
+    if absent:
+        missing = ", ".join(f"{change.name} ({change.reason})" for change in absent)
         name = site.environment.name
         raise TpuopsError(f"environment {name} is not up: {missing}", hint=f"{site.typed('up')} provisions it")
     async with holding(site, "train", plan) as crew:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpuops.report.run import left, source, table
 
-SIGNS = {"keep": " ", "create": "+", "start": "~", "wait": "~", "replace": "-/+", "delete": "-"}
+SIGNS = {"keep": " ", "create": "+", "change": "~", "start": "~", "wait": "~", "replace": "-/+", "delete": "-"}
 
 
 def plan(document: Mapping[str, Any]) -> str:

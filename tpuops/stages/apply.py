@@ -2,6 +2,7 @@
 
 The bucket comes first because lock and records live in it; then VM and TPU are in flight together. A change that was
 admitted may still fail a minute later, so each is waited for and then looked at. Nothing is done without the fence.
+What is changed in place comes last, once the machine stands, and leaves alone whatever runs there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import Cloud, Operation
@@ -18,9 +20,13 @@ from tpuops.journal import Journal
 from tpuops.plan import Change, Plan, Role, Verb
 from tpuops.resources import Desired, Node, Vm
 
+Machine = TypeVar("Machine", Node, Vm)
+
 CREATE_TIMEOUT_S = 900.0
 DELETE_TIMEOUT_S = 600.0
 SETTLE_S = 1.0
+LABEL_TRIES = 5
+LABEL_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,16 @@ async def make_machines(plan: Plan, desired: Desired, crew: Crew) -> Node:
 
 
 async def _make_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
+    node = await _standing_node(plan, desired, crew)
+    change, spec = plan.in_place(Role.NODE), desired.node
+    if change is None:
+        return node
+    read = partial(_settled, desired, crew, {"READY"})
+    write = lambda found, labels: crew.cloud.set_node_labels(spec.place, spec.name, labels)  # noqa: E731
+    return await _relabelled(_Labelled(change, spec.labels, read, write), crew)
+
+
+async def _standing_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
     change = plan.of(Role.NODE)
     assert change is not None
     spec = desired.node
@@ -78,7 +94,7 @@ async def _make_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
     elif change.verb is Verb.START:
         await _settled(desired, crew, {"STOPPED"})
         await _act(crew, change, lambda: crew.cloud.start_node(spec.place, spec.name))
-    elif change.verb is Verb.KEEP:
+    elif change.verb in {Verb.KEEP, Verb.CHANGE}:
         return await _settled(desired, crew, {"READY"})
     return await settle_node(desired, crew)
 
@@ -94,9 +110,13 @@ async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
     if change.verb in {Verb.REPLACE, Verb.CREATE}:
         await _act(crew, change, lambda: crew.cloud.create_vm(spec))
     vm = await _settle_vm(desired, crew)
-    if change.verb is not Verb.KEEP:
+    if change.verb not in {Verb.KEEP, Verb.CHANGE}:
         crew.journal.record("vm.ready", name=vm.name, id=vm.id)
-    return vm
+    labels = plan.in_place(Role.VM)
+    if labels is None:
+        return vm
+    read = partial(_settle_vm, desired, crew)
+    return await _relabelled(_Labelled(labels, spec.labels, read, crew.cloud.set_vm_labels), crew)
 
 
 async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operation]]) -> None:
@@ -107,6 +127,42 @@ async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operati
     except Conflict:
         # An earlier life of this controller may have created it: the look that follows tells whose it is.
         crew.journal.record(f"{change.role}.exists", name=change.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled(Generic[Machine]):
+    """Something that stands and is to carry `labels` too: how it is read, ours or not, and how they are written."""
+
+    change: Change
+    labels: Mapping[str, str]
+    read: Callable[[], Awaitable[Machine]]
+    write: Callable[[Machine, Mapping[str, str]], Awaitable[Operation]]
+
+
+async def _relabelled(target: _Labelled[Machine], crew: Crew) -> Machine:
+    """Add the labels to those that it has, and look again: a write replaces them all, and somebody else may write too.
+
+    Raises:
+        Conflict: they are still not there after `LABEL_TRIES` writes.
+    """
+    name = target.change.name
+    crew.journal.record(f"{target.change.role}.change", name=name, what=target.change.reason)
+    for _ in range(LABEL_TRIES):
+        found = await target.read()
+        if all(found.labels.get(key) == value for key, value in target.labels.items()):
+            crew.journal.record(f"{target.change.role}.changed", name=name, id=found.id)
+            return found
+        await crew.fence()
+        try:
+            await crew.cloud.wait(await target.write(found, {**found.labels, **target.labels}), LABEL_TIMEOUT_S)
+        except Conflict as error:
+            crew.journal.record(f"{target.change.role}.contested", name=name, why=error.message)
+            await crew.clock.sleep(SETTLE_S)
+    raise Conflict(
+        f"the labels of {name} are not what was written, {LABEL_TRIES} times: somebody else is changing them",
+        resource=name,
+        hint="find out who changes its labels, and run again; nothing else was touched",
+    )
 
 
 async def settle_node(desired: Desired, crew: Crew) -> Node:
