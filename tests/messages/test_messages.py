@@ -72,6 +72,7 @@ class Story:
     def up_train_down(self) -> None:
         self.see("up", "up")
         self.see("up-again", "up")
+        self.relabelled()
         self.see("attach-nothing", "attach")
         self.see("train", "train")
         self.see("status-trained", "status")
@@ -83,6 +84,16 @@ class Story:
         self.see("down-again", "down")
         self.see("logs-saved", "logs")
         self.see("status-all", "status", "--all", "--cloud", "local")
+
+    def relabelled(self) -> None:
+        """Labels are edited under what stands, and put back."""
+        file = self.user.folder / "environments" / "tiny.yaml"
+        was = file.read_text()
+        file.write_text(was.replace("tpu: {", "tpu: {labels: {team: vision}, "))
+        assert file.read_text() != was
+        self.see("plan-change", "plan")
+        self.see("up-change", "up")
+        file.write_text(was)
 
     def live(self) -> None:
         self.user.write(TRAINER, steps="100000", pace="0.5")
