@@ -25,10 +25,25 @@ async def given(command: str, life: Life, site: Site) -> Ended:
     if command == "up":
         done = await up(site)
         return Ended(life, 0, {"kept": [], "remains": [], "stands": done.observed.node is not None})
+    if command == "relabel":
+        await _relabelled(site)
+        return Ended(life, 0, {"kept": [], "remains": []})
     if command == "lock.break":
         return Ended(life, 0, asdict(await break_lock(site, _yes)))
     torn = await down(site, _yes) if command == "down" else await stop(site, _yes)
     return Ended(life, 6 if torn.remains else 0, {"remains": [left.name for left in torn.remains]})
+
+
+async def _relabelled(site: Site) -> None:
+    """Somebody gives both machines another team, and a label of their own."""
+    node, vm = site.desired.node, site.desired.vm
+    theirs = {"team": "speech", "cost": "theirs"}
+    assert vm is not None
+    change = await site.cloud.set_node_labels(node.place, node.name, {**node.labels, **theirs})
+    await site.cloud.wait(change, 60.0)
+    found = await site.cloud.vm(vm.place, vm.name)
+    assert found is not None
+    await site.cloud.wait(await site.cloud.set_vm_labels(found, {**found.labels, **theirs}), 60.0)
 
 
 async def _yes(question: str) -> None:

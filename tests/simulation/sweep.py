@@ -47,6 +47,7 @@ class Scene:
     faults: tuple[dict[str, Any], ...] = ()
     open_run: bool = False
     success: str = "delete"
+    labels: tuple[tuple[str, str], ...] = ()
 
     def schedule(self) -> Schedule:
         """As the stage plays it."""
@@ -55,8 +56,13 @@ class Scene:
             "cloud": "local",
             "project": "local-sim",
             "zone": "us-central1-a",
-            "tpu": {"accelerator": "v3-8", "runtime": "tpu-ubuntu2204-base", "provisioning": "on-demand"},
-            "vm": {"machine_type": "e2-small"},
+            "tpu": {
+                "accelerator": "v3-8",
+                "runtime": "tpu-ubuntu2204-base",
+                "provisioning": "on-demand",
+                "labels": dict(self.labels),
+            },
+            "vm": {"machine_type": "e2-small", "labels": dict(self.labels)},
             "train": {
                 "source": "source",
                 "command": ["python3", "train.py"],
@@ -73,9 +79,11 @@ KILL = {"on": {"step": 23}, "do": {"kill": "train.py"}}
 DEVICE = {"on": {"step": 23}, "do": {"device_fault": {"message": INFEED}}}
 TAKEN = {"on": {"step": 23}, "do": {"preempt": True}}
 TAKEN_IDLE = {"on": {"after_s": 5.0, "machine": "tpuops-sim-ada"}, "do": {"preempt": True}}
+TEAM = (("team", "vision"),)
 SCENES = (
     Scene("up", "up"),
     Scene("up over a lost node", "up", ("up", "wait"), (TAKEN_IDLE,)),
+    Scene("up over other labels", "up", ("up", "relabel"), labels=TEAM),
     Scene("train", "train", ("up",)),
     Scene("run", "run"),
     Scene("run that keeps", "run", success="keep"),
@@ -233,6 +241,7 @@ def _outcome(swept: Swept) -> dict[str, Any]:
         "remains": document.get("remains"),
         "stands": sorted(standing(history)),
         "states": sorted(each.get("state") or each.get("status") for each in _shown(history)),
+        "labels": sorted(sorted(each.get("labels", {}).items()) for each in _shown(history)),
         "outputs": sorted(name for name in saved if name.startswith("outputs/")),
         "logs": sorted(name for name in saved if name.startswith("logs/")),
         "lease held": lease if took else [],
