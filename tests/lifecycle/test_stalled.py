@@ -70,6 +70,8 @@ def test_a_hung_program_is_ended_and_goes_on_from_its_checkpoint(user: User) -> 
     assert row["resumed_step"] == row["step"] + 1 > 10
     assert "has stalled (train): no output for" in err.decode()
     assert "nothing advanced for" in err.decode()
+    explained, _ = user.start("diagnose", "--run", "newest", "--json").communicate(timeout=60)
+    assert [each["class"] for each in json.loads(explained)] == ["hang", "healthy"]
     saved = contents(user, "evidence/1/stacks.txt", "logs/1/train.log", "logs/1/exit.json")
     assert b"thread" in saved[0] and b"state" in saved[0]
     assert b"most recent call first" in saved[1]

@@ -126,11 +126,11 @@ def documents(found: Traces, site: Site, shape: Shape | None) -> list[dict[str, 
 
 def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:
     assert trace.exit is not None
-    node = trace.found.node
+    node, stalled = trace.found.node, trace.found.silence_s is not None
     worker = WorkerEvidence(
         log=trace.log,
-        exit_code=trace.exit.code,
-        signal=trace.exit.signal,
+        exit_code=None if stalled else trace.exit.code,  # the end that we made of it explains nothing
+        signal=0 if stalled else trace.exit.signal,
         kernel_log=trace.found.kernel_log,
         devices=trace.found.devices,
     )
@@ -138,6 +138,8 @@ def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:
         (worker,),
         node_state=node.state if node else "",
         node_health=node.health if node else "",
+        silence_s=trace.found.silence_s,
+        phase=trace.found.phase,
         vm_events=trace.found.events,
         progress=progress,
         signatures=texts,
@@ -161,7 +163,8 @@ async def _saved(site: Site, number: int, files: Mapping[str, ObjectStat]) -> Tr
         return b"" if kept is None else kept.data
 
     ended = await content("exit.json")
-    texts = {name: await content(name) for name in ("kernel-attempt.txt", "machine.json") if name in files}
+    known = ("kernel-attempt.txt", "machine.json", evidence.STALLED)
+    texts = {name: await content(name) for name in known if name in files}
     return Trace(
         number,
         log=(await content("train.log"))[-LOG_BYTES:],
@@ -188,7 +191,9 @@ async def _from_machine(site: Site, node: Node, run_id: str, known: Mapping[int,
                 return []
             wanted = [n for n in range(1, status.attempt + 1) if n not in known or not known[n].log]
             found = [await _read(agent, run_id, number, status.alive and number == status.attempt) for number in wanted]
-            if found and found[-1].attempt == status.attempt:
+            for trace in found:
+                trace.found = known[trace.attempt].found if trace.attempt in known else trace.found
+            if found and found[-1].attempt == status.attempt and found[-1].attempt not in known:
                 found[-1].found = await evidence.look(agent, node, site.cloud, site.journal)
             return [trace for trace in found if trace.log or trace.exit is not None or trace.alive]
     except (RemoteError, AccessError) as error:

@@ -67,8 +67,16 @@ class Story:
     def eyes(self) -> Eyes:
         """What watching needs."""
         site = self.site
-        limits = stall_limits(site.environment)
-        return Eyes(site.cloud, site.connector, site.route, site.clock, site.journal, site.show, self.signatures, limits)
+        return Eyes(
+            site.cloud,
+            site.connector,
+            site.route,
+            site.clock,
+            site.journal,
+            site.show,
+            self.signatures,
+            stall_limits(site.environment),
+        )
 
     def objects(self, kind: str) -> str:
         """The prefix of one kind of this run's objects in the home bucket."""

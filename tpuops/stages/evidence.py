@@ -20,6 +20,8 @@ from tpuops.resources import Node
 Answer = TypeVar("Answer")
 
 ASKED_FOR_S = 15.0
+STALLED = "stalled.json"
+"""Beside the machine's texts: for how long, and in which phase, nothing advanced in a program that was ended for it."""
 _EVENTS = {
     "preempted": ("TRUE", "compute.instances.preempted"),
     "maintenance-event": ("TERMINATE_ON_HOST_MAINTENANCE", "compute.instances.terminateOnHostMaintenance"),
@@ -32,7 +34,8 @@ class Found:
     """What was learned. `node` is None where the API did not show the very node; `texts` are the machine's, by name.
 
     `kernel_log` holds what the kernel said since the attempt began, None where that cannot be told from what it said
-    before or to others; `devices` is None where none are expected.
+    before or to others; `devices` is None where none are expected. `silence_s` and `phase` are there where a living
+    program was ended as stalled.
     """
 
     node: Node | None = None
@@ -40,6 +43,8 @@ class Found:
     kernel_log: bytes | None = None
     devices: int | None = None
     events: tuple[str, ...] = ()
+    silence_s: float | None = None
+    phase: str = ""
 
 
 async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -> Found:
@@ -52,18 +57,20 @@ async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -
 
 def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
     """What a machine's texts say, be they asked for now or saved when it failed."""
-    machine = _machine(texts.get("machine.json", b""))
-    devices = machine.get("device_files")
+    machine, stalled = _document(texts.get("machine.json", b"")), _document(texts.get(STALLED, b""))
+    devices, silence_s = machine.get("device_files"), stalled.get("silence_s")
     return Found(
         node=node,
         texts=texts,
         kernel_log=texts.get("kernel-attempt.txt"),
         devices=devices if isinstance(devices, int) else None,
         events=tuple(event for key, (word, event) in _EVENTS.items() if machine.get(key) == word),
+        silence_s=float(silence_s) if isinstance(silence_s, int | float) else None,
+        phase=str(stalled.get("phase", "")),
     )
 
 
-def _machine(data: bytes) -> Mapping[str, Any]:
+def _document(data: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(data)
     except ValueError:

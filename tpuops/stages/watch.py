@@ -8,6 +8,7 @@ all patience is ended, after its stacks were taken; that is an attempt's end lik
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
 from tpuops.resources import Node
 from tpuops.stages.access import Lost, Route, reach
-from tpuops.stages.evidence import Found, look
+from tpuops.stages.evidence import STALLED, Found, look
 from tpuops.stages.pulse import Pulse
 
 TAIL_BYTES = 1 << 20
@@ -32,7 +33,8 @@ LINE_BYTES = 1 << 16
 STALL_GRACE_S = 10.0
 """For a stalled program to save its state after SIGTERM."""
 _LOOK_S = (0.5, 30.0)
-"""Seconds between looks at how long nothing was heard: at least, and at most."""
+"""Seconds between looks at how long nothing was heard: at least, and at most (and a quarter of the shorter limit, which
+may have come into force meanwhile)."""
 
 
 def stall_limits(environment: Environment) -> stall.Limits | None:
@@ -183,7 +185,7 @@ async def _mind(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> None:
     """Watch the clock while nobody speaks; end what has stalled. A broken connection is left to whoever follows."""
     if eyes.limits is None:
         return
-    shortest_s, longest_s = _LOOK_S
+    shortest_s, longest_s = _LOOK_S[0], min(_LOOK_S[1], eyes.limits.start_s / 4, eyes.limits.train_s / 4)
     try:
         while True:
             if attempt.stalled is None:
@@ -246,6 +248,7 @@ def _take(chunk: LogChunk, attempt: Attempt, progress: Progress, eyes: Eyes) -> 
 def _was_stalled(stalled: Stalled, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
     """The end that we made: how the process took it says nothing, so it is judged by what was known while it lived."""
     found, node = stalled.found, stalled.found.node or attempt.node
+    told = {"silence_s": stalled.signs.nothing_s, "phase": stalled.signs.phase}
     worker = WorkerEvidence(log=stalled.log, kernel_log=found.kernel_log, devices=found.devices)
     evidence = Evidence(
         (worker,),
@@ -257,7 +260,8 @@ def _was_stalled(stalled: Stalled, attempt: Attempt, progress: Progress, eyes: E
         progress=progress.pattern,
         signatures=eyes.signatures,
     )
-    return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), node, texts=found.texts)
+    texts = {**found.texts, STALLED: json.dumps(told).encode()}
+    return AttemptEnd(evidence, attempt.agent, eyes.clock.monotonic(), node, texts=texts)
 
 
 async def _ended(item: Exit | AgentStatus, attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
