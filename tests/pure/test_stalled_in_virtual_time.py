@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.loop import VirtualClock, live
 from tpuops.diagnosis import diagnose
 from tpuops.diagnosis.stall import Limits
-from tpuops.errors import CommandFailed
+from tpuops.errors import Busy, CommandFailed
 from tpuops.journal import Journal
 from tpuops.remote.port import AgentStatus, Exit, LogChunk
 from tpuops.stages.watch import Attempt, AttemptEnd, Eyes, Progress, watch
@@ -67,14 +67,14 @@ class Cloud:
         return None
 
 
-def watched(program: Program, limits: Limits | None = USUAL) -> tuple[AttemptEnd, list[str]]:
+def watched(program: Program, limits: Limits | None = USUAL, fence: Any = None) -> tuple[AttemptEnd, list[str]]:
     journal = Mock(spec=Journal)
     agent: Any = program
     cloud: Any = Cloud()
     node: Any = Mock(id="1", state="READY", health="HEALTHY")
 
     async def life() -> AttemptEnd:
-        eyes = Eyes(cloud, Mock(), Mock(), VirtualClock(), journal, lambda _: None, limits=limits)
+        eyes = Eyes(cloud, Mock(), Mock(), VirtualClock(), journal, lambda _: None, limits=limits, fence=fence)
         return await watch(Attempt(node, agent, "r", 1), Progress(r"step=(\d+)"), eyes)
 
     end = live(life())
@@ -124,6 +124,15 @@ def test_without_limits_silence_may_last_for_ever() -> None:
     played = Program(STEPS, ends_at=10_000_000.0)
     end, _ = watched(played, limits=None)
     assert (played.stopped_at, end.finished) == ([], True)
+
+
+def test_who_lost_the_lease_ends_nothing() -> None:
+    async def lost() -> None:
+        raise Busy("the lease is another's")
+
+    played = Program(STEPS, ends_at=9000.0)
+    watched(played, fence=lost)
+    assert played.stopped_at == []
 
 
 def test_a_process_that_outlives_sigkill_is_tried_again_after_another_wait() -> None:

@@ -76,6 +76,7 @@ class Story:
             site.show,
             self.signatures,
             stall_limits(site.environment),
+            self.crew.fence,
         )
 
     def objects(self, kind: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import re2
@@ -20,7 +20,7 @@ from tpuops.diagnosis import stall
 from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Evidence, Verdict, WorkerEvidence
 from tpuops.environment import Environment
-from tpuops.errors import CommandFailed, Unreachable
+from tpuops.errors import Busy, CommandFailed, Unreachable
 from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
 from tpuops.resources import Node
@@ -136,8 +136,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Eyes:
-    """What watching needs: reading the cloud, connecting, time, the record, who listens to log bytes, and for how long
-    nothing may happen (`limits`; None: for ever)."""
+    """What watching needs: reading the cloud, connecting, time, the record, who listens to log bytes, for how long
+    nothing may happen (`limits`; None: for ever), and the lease's word that we may still act (`fence`)."""
 
     cloud: CloudReader
     connector: Connector
@@ -147,6 +147,7 @@ class Eyes:
     show: Callable[[bytes], None]
     signatures: Texts = ()
     limits: stall.Limits | None = None
+    fence: Callable[[], Awaitable[None]] | None = None
 
 
 async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
@@ -197,8 +198,8 @@ async def _mind(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> None:
             else:
                 attempt.stalled = None
                 pulse.listen(eyes.clock.monotonic())
-    except Unreachable:
-        return
+    except (Unreachable, Busy):
+        return  # whose lease is lost acts no more
 
 
 async def _stall(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> Stalled | None:
@@ -219,13 +220,18 @@ async def _stall(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> Stalled | None:
 
 
 async def _all_heard(attempt: Attempt) -> bool:
-    status = await attempt.agent.status()
+    try:
+        status = await attempt.agent.status()
+    except CommandFailed:
+        return False
     same = (status.run_id, status.attempt) == (attempt.run_id, attempt.number)
     return same and status.alive and status.log_bytes <= attempt.offset
 
 
 async def _put_an_end_to(attempt: Attempt, eyes: Eyes) -> bool:
     """SIGTERM, SIGQUIT, SIGKILL; False where the process outlives even that (it waits inside the kernel)."""
+    if eyes.fence is not None:
+        await eyes.fence()
     try:
         await attempt.agent.stop(STALL_GRACE_S)
     except CommandFailed as error:
