@@ -65,6 +65,7 @@ def orders(role: str, watched: Watched, agreed: Terms) -> Mapping[str, str]:
         "role": role,
         "bucket": watched.bucket,
         "lease": f"tpuops/{watched.owned.environment}/lease.json",
+        "host_keys": host_keys_below(watched.owned.environment),
         "labels": watched.owned.labels,
         "node": _at(watched.node),
         "vm": None if watched.vm is None else _at(watched.vm),
@@ -77,6 +78,11 @@ def orders(role: str, watched: Watched, agreed: Terms) -> Mapping[str, str]:
         "look_s": max(0.5, min(45.0, agreed.grace_s / 20)),
     }
     return {"startup-script": templates.reaper_script(), "tpuops-reaper": json.dumps(told, sort_keys=True)}
+
+
+def host_keys_below(environment: str) -> str:
+    """Where in the home bucket the machines of an environment (its slug) say which host keys they have."""
+    return f"tpuops/{environment}/hostkeys/"
 
 
 def _at(where: tuple[Place, str]) -> dict[str, str]:

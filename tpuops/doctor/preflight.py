@@ -22,7 +22,7 @@ from tpuops.remote.keys import own_key
 from tpuops.remote.readiness import Readiness
 from tpuops.remote.ssh import SshConnector
 from tpuops.resources import Node
-from tpuops.stages import preflight
+from tpuops.stages import hostkeys, preflight
 from tpuops.stages.access import Route, worker_at
 from tpuops.stages.preflight import Row, Slice, State
 
@@ -70,7 +70,9 @@ async def _entered(patient: Patient, node: Node) -> AsyncIterator[Reached]:
 
     async def enter(worker: int) -> SshAgent | str:
         try:
-            published = await patient.cloud.host_keys(node.place, node.name, worker)
+            told = hostkeys.told_in(patient.cloud.store(patient.desired.bucket.name), patient.environment.slug)
+            grown = hostkeys.grown(node, patient.clock.now())
+            published = await hostkeys.of_worker(patient.cloud, node, worker, told, grown)
             if not published:
                 return "it has not published its host keys"
             host = await worker_at(patient.cloud, node, published, route, worker)

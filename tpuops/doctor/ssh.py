@@ -20,7 +20,7 @@ from tpuops.remote.keys import own_key
 from tpuops.remote.port import Barrier, NotConnected
 from tpuops.remote.ssh import SshConnector
 from tpuops.resources import Node
-from tpuops.stages import entry
+from tpuops.stages import entry, hostkeys
 from tpuops.stages.access import Route, list_on_node, os_login, why_not, worker_at
 from tpuops.stages.apply import Crew
 
@@ -47,15 +47,21 @@ async def login(patient: Patient) -> Finding:
         return ok("no machine of ours stands to log in to")
     if not node.is_ready:
         return warning("machine-down", f"TPU {node.name} is {node.state}", hint=f"{patient.typed('up')} brings it back")
-    host_keys = await patient.cloud.host_keys(node.place, node.name, 0)
+    host_keys = await _host_keys(patient, node)
     if not host_keys:
         return broken(
             "ssh-host-keys-missing",
             f"{node.name} has not published its host keys, and without them nobody is trusted",
-            hint="a new machine needs a minute; else the policy compute.disableGuestAttributesAccess forbids it",
+            hint="a new machine needs a minute; where the policy compute.disableGuestAttributesAccess holds, "
+            "it must be able to write to the home bucket",
             exit_code=5,
         )
     return await _unlisted(patient, node) or await _tried(patient, node, host_keys)
+
+
+async def _host_keys(patient: Patient, node: Node) -> tuple[str, ...]:
+    told = hostkeys.told_in(patient.cloud.store(patient.desired.bucket.name), patient.environment.slug)
+    return await hostkeys.of_worker(patient.cloud, node, 0, told, hostkeys.grown(node, patient.clock.now()))
 
 
 async def _unlisted(patient: Patient, node: Node) -> Finding | None:
@@ -110,7 +116,7 @@ def _let_in(patient: Patient, node: Node) -> Callable[[], Awaitable[None]]:
 
 async def _in_force(patient: Patient, node: Node) -> None:
     """Wait until the machine takes the key, or something else than the key stands in the way."""
-    host_keys = await patient.cloud.host_keys(node.place, node.name, 0)
+    host_keys = await _host_keys(patient, node)
     host = await worker_at(patient.cloud, node, host_keys, await _route(patient))
     connector = SshConnector(own_path(patient), patient.clock, learns=False)
     end = patient.clock.monotonic() + NEW_KEY_S

@@ -18,6 +18,7 @@ from tpuops.facts.entries import KEYS, Entry
 from tpuops.lifecycle.site import Site, unfenced
 from tpuops.remote.port import Agent, Host, NotConnected
 from tpuops.resources import Node, Vm
+from tpuops.stages import hostkeys
 from tpuops.stages.access import list_on_node, list_on_vm, named, vm_at, why_not, worker_at
 
 CONNECT_S = 20.0
@@ -75,7 +76,9 @@ async def way_to_worker(site: Site, node: Node, index: int) -> Way:
     if not 0 <= index < len(node.workers):
         last = len(node.workers) - 1
         raise TpuopsError(f"TPU {node.name} has no worker {index}", hint=f"its workers are 0 to {last}")
-    keys = _published(await site.cloud.host_keys(node.place, node.name, index), f"worker {index} of {node.name}")
+    grown = hostkeys.grown(node, site.clock.now())
+    told = await hostkeys.of_worker(site.cloud, node, index, site.route.told, grown)
+    keys = _published(told, f"worker {index} of {node.name}")
     added = await _let_in(site, lambda ours, need: list_on_node(ours, need, unfenced(site), node))
     host = await worker_at(site.cloud, node, keys, site.route, index)
     return Way(host, node, NEW_KEY_S if added else CONNECT_S)
@@ -96,7 +99,8 @@ async def way_to_vm(site: Site) -> Way:
         raise TpuopsError(f"there is no VM {spec.name} in {spec.place.zone}", hint=f"{site.typed('up')} makes it")
     if vm.state != "RUNNING":
         raise TpuopsError(f"VM {vm.name} is {vm.state}, not RUNNING", hint=f"{site.typed('up')} brings it back")
-    keys = _published(await site.cloud.vm_host_keys(vm.place, vm.name), vm.name)
+    told = await hostkeys.of_vm(site.cloud, vm, site.route.told, hostkeys.grown(vm, site.clock.now()))
+    keys = _published(told, vm.name)
     added = await _let_in(site, lambda ours, need: list_on_vm(ours, need, unfenced(site), vm))
     return Way(vm_at(vm, keys, await named(site.route)), vm, NEW_KEY_S if added else CONNECT_S)
 
@@ -140,6 +144,7 @@ def _published(keys: tuple[str, ...], name: str) -> tuple[str, ...]:
     if not keys:
         raise Unreachable(
             f"{name} has not published its host keys, and without them nobody is trusted",
-            hint="a machine that has just started needs a minute; else guest attributes may be forbidden by policy",
+            hint="a machine that has just started needs a minute; where policy forbids guest attributes, "
+            "it must be able to write to the home bucket",
         )
     return keys

@@ -25,7 +25,7 @@ from tpuops.lifecycle.story import Source
 from tpuops.remote import sync
 from tpuops.remote.keys import own_key
 from tpuops.remote.ssh import SshConnector
-from tpuops.stages import entry
+from tpuops.stages import entry, hostkeys
 from tpuops.stages.access import Route
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter, hourly
@@ -73,7 +73,7 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         cloud=cloud,
         store=cloud.store(wanted.bucket.name),
         connector=SshConnector(key.path, clock),
-        route=_route(opening, key.public_line, cloud, place.ssh_port),
+        route=_route(opening, key.public_line, cloud, place.ssh_port, wanted.bucket.name),
         clock=clock,
         journal=Journal(clock, spool, (meter.hear, *opening.listeners)),
         meter=meter,
@@ -91,10 +91,11 @@ def _folder(opening: Opening) -> Path:
     return opening.state / opening.environment.project / opening.environment.slug
 
 
-def _route(opening: Opening, key: str, cloud: GoogleCloud, port: int) -> Route:
+def _route(opening: Opening, key: str, cloud: GoogleCloud, port: int, bucket: str) -> Route:
     environment = opening.environment
     carrier = entry.tunnel(environment, opening.stage, _folder(opening) / "ssh")
     found = entry.route(environment, key, port, cloud.logins(), SystemClock())
+    found = replace(found, told=hostkeys.told_in(cloud.store(bucket), environment.slug))
     return found if carrier is None else replace(found, proxy=carrier.argv)
 
 

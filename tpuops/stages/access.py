@@ -1,6 +1,6 @@
 """Access: from a READY node to a connected agent, with the host key known before the first connection.
 
-The keys come over the authenticated API (guest attributes), so there is no trust on first use. While sshd starts, or
+The keys come over the authenticated API (`hostkeys`), so there is no trust on first use. While sshd starts, or
 our key propagates, the API is asked what became of the node: an "SSH problem" may be a preemption.
 """
 
@@ -17,6 +17,7 @@ from tpuops.errors import AccessError, Conflict, TpuopsError, Unreachable
 from tpuops.facts.entries import KEYS, OS_LOGIN, Entry, added, entry, is_os_login, of_key
 from tpuops.remote.port import Agent, Barrier, Connector, Host, NotConnected
 from tpuops.resources import Desired, Node, Place, Vm
+from tpuops.stages import hostkeys
 from tpuops.stages.apply import Crew
 from tpuops.stages.refusal import Sight, told_apart
 
@@ -35,7 +36,8 @@ class Route:
 
     `key` is our public key (`type base64`), `way` the file's `ssh.reach`. `login`: has OS Login know our key and says
     the user's name there, and `leave` has it forget the key; None where the user is the file's. `proxy` makes the argv
-    of the program that carries a connection to an instance.
+    of the program that carries a connection to an instance. `told` reads the host keys that machines tell in the home
+    bucket, for where guest attributes are forbidden.
     """
 
     user: str
@@ -45,6 +47,7 @@ class Route:
     login: Callable[[], Awaitable[str]] | None = None
     leave: Callable[[], Awaitable[None]] | None = None
     proxy: Callable[[Place, str, int], tuple[str, ...]] | None = None
+    told: hostkeys.Told | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +138,13 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
     """
     began = clock.monotonic()
     failed: NotConnected | None = None
-    problem = "it never published its host keys"
+    problem = "it told its host keys neither in guest attributes nor in the home bucket"
     while clock.monotonic() - began < REACH_TIMEOUT_S:
         current = await cloud.node(node.place, node.name)
         if current is None or current.id != node.id or not current.is_ready:
             return Lost(current)
-        keys = await cloud.host_keys(node.place, node.name, 0)
+        late = clock.monotonic() - began > hostkeys.ABSENT_S
+        keys = await hostkeys.of_worker(cloud, current, 0, route.told, late)
         if keys:
             try:
                 host = await worker_at(cloud, current, keys, route)
@@ -157,7 +161,7 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
         raise await why_not(cloud, node, route, failed, clock, REACH_TIMEOUT_S) from failed
     raise Unreachable(
         f"{node.name} is READY but could not be reached in {REACH_TIMEOUT_S:.0f} s: {problem}",
-        hint="check the firewall rule for tcp:22 and that guest attributes are not forbidden by policy",
+        hint="check the firewall rule for tcp:22; where policy forbids guest attributes, it must write to the bucket",
     )
 
 

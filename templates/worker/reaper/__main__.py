@@ -19,6 +19,7 @@ import sys
 import time
 
 import api
+import hostkeys
 import machines
 import results
 import switch
@@ -91,10 +92,13 @@ def reap(google, orders, fence, why):
         raise api.Failed("; ".join(problems))
 
 
-def main(folder):
-    """0 where there is nothing to watch here, or another one watches already."""
+def main(folder, *tasks):
+    """0 where there is nothing to watch here, or another one watches already. `host-keys` tells those and no more."""
     google = api.Google()
     orders = google.metadata("instance/attributes/tpuops-reaper")
+    if orders is not None and tasks == ("host-keys",):
+        hostkeys.publish(google, json.loads(orders))
+        return 0
     if orders is None or (google.metadata("instance/attributes/agent-worker-number") or "0").strip() != "0":
         return 0
     with open(os.path.join(folder, "reaper.lock"), "ab") as lock:
@@ -108,7 +112,7 @@ def main(folder):
 
 if __name__ == "__main__":
     try:
-        code = main(sys.argv[1])
+        code = main(*sys.argv[1:])
     except (api.Failed, OSError, ValueError, KeyError) as error:
         api.say("%s: %s" % (type(error).__name__, error))
         code = 1

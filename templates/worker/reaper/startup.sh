@@ -8,7 +8,8 @@ base64 -d >"$folder/reaper.pyz.partial" <<'END' && mv "$folder/reaper.pyz.partia
 {{ program }}
 END
 cat >"$folder/reaper.sh" <<'END'
-# One that dies is started again; 0 says that there is nothing for it to do here.
+# One that dies is started again; 0 says that there is nothing for it to do here. Every worker tells its host keys.
+until python3 -I -S "$1/reaper.pyz" "$1" host-keys; do sleep 5; done &
 until python3 -I -S "$1/reaper.pyz" "$1"; do sleep 5; done
 END
 setsid nohup sh "$folder/reaper.sh" "$folder" >>"$folder/reaper.log" 2>&1 </dev/null &

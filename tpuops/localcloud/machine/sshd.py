@@ -34,7 +34,9 @@ def host_key(file: Path = _HOST_KEY) -> asyncssh.SSHKey:
         fresh.touch(0o600)
         fresh.write_bytes(asyncssh.generate_private_key("ssh-ed25519").export_private_key())
         fresh.rename(file)
-    return asyncssh.read_private_key(str(file))
+    key = asyncssh.read_private_key(str(file))
+    key.write_public_key(f"{file}.pub")
+    return key
 
 
 class Sshd:
