@@ -115,7 +115,13 @@ def test_chained_tracebacks_are_read_to_the_true_cause(text, wanted):
 def test_a_process_that_advanced_amid_the_others_progress_is_not_suspected():
     """Of interleaved processes each one's own progress counts, wherever in the block it stands."""
     others = [b"[1] step=%d loss=0.5\n" % n for n in range(1, 400)]
-    log = [*others[:100], b"[0] UNAVAILABLE: Socket closed\n", *others[100:200], b"[0] step=7 loss=0.5\n", *others[200:]]
+    log = [
+        *others[:100],
+        b"[0] UNAVAILABLE: Socket closed\n",
+        *others[100:200],
+        b"[0] step=7 loss=0.5\n",
+        *others[200:],
+    ]
     assert report_of([b"".join(log)])["class"] == "healthy"
     log.remove(b"[0] step=7 loss=0.5\n")
     assert report_of([b"".join(log)])["class"] == "grpc_unavailable"
