@@ -16,8 +16,7 @@ BIN = Path(sys.executable).parent
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def tasks() -> list[str]:
-    return ["up", "env.list", "run"]
+TASKS = ("up", "env.list", "run")
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,8 @@ def tasks() -> list[str]:
     ],
 )
 def test_only_commands_are_spelled_anew(line: str, reads: str) -> None:
-    assert spelled("./invoke", tasks)(line) == reads
-    assert spelled("/usr/bin/tpuops", tasks)(line) == line
+    assert spelled("./invoke", TASKS)(line) == reads
+    assert spelled("/usr/bin/tpuops", TASKS)(line) == line
 
 
 def test_a_hint_can_be_typed_the_way_the_command_was() -> None:

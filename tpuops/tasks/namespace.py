@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 
 from tpuops.tasks import check, cloud, diagnose, doctor, environments, lock, run, session, status
-from tpuops.tasks.task import Task
+from tpuops.tasks.task import NAMES, Task
 
 ROOT = (run, status, session, doctor, diagnose, check)
 """Modules whose tasks are typed by their bare names."""
@@ -26,6 +26,7 @@ def namespace() -> Collection:
         group = Collection(name, *_tasks(module))
         group.__doc__ = module.__doc__
         root.add_collection(group)
+    root.configure({NAMES: list(root.task_names)})
     return root
 
 

@@ -13,7 +13,7 @@ from tpuops.errors import EnvironmentFileError
 from tpuops.facts import catalogue, prices
 
 if TYPE_CHECKING:
-    from tpuops.tasks.new import Given
+    from tpuops.tasks.given import Given
 
 TRIES = 4
 SMALL = ("v2-8", "v3-8", "v4-8", "v5litepod-1", "v5litepod-4", "v5litepod-8", "v5p-8", "v6e-1", "v6e-4", "v6e-8")

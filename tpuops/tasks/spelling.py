@@ -15,12 +15,12 @@ LOG = "  | "
 """How a line of the training's own log begins, which is not ours to change."""
 
 
-def spelled(program: str, tasks: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+def spelled(program: str, tasks: Iterable[str]) -> Callable[[str], str]:
     """What turns a line into one whose commands can be typed again, for a process started as `program`."""
-    typed = typed_as(program)
-    if typed == "tpuops":
+    typed, names = typed_as(program), "|".join(map(re.escape, tasks))
+    if typed == "tpuops" or not names:
         return str
-    command = re.compile(rf"(?<![\w./-])tpuops (?=(?:{'|'.join(map(re.escape, tasks()))})(?![\w.]))")
+    command = re.compile(rf"(?<![\w./-])tpuops (?=(?:{names})(?![\w.]))")
     return lambda line: line if line.startswith(LOG) else command.sub(f"{typed} ", line)
 
 

@@ -39,6 +39,9 @@ HELP = {
     "json": "print exactly one JSON document on stdout",
     "verbose": "show each API call on stderr",
 }
+NAMES = "task_names"
+"""Where Invoke's configuration holds every task's name; `namespace` puts them there."""
+
 DEFAULTS: Mapping[str, str | bool] = {"env": "", "cloud": "", "json": False, "verbose": False}
 
 
@@ -145,10 +148,10 @@ def task(
     """
 
     def wrap(body: Callable[..., Any]) -> Task:
-        def run(_context: invoke.context.Context, **flags: Any) -> None:
+        def run(context: invoke.context.Context, **flags: Any) -> None:
             # Invoke stops Python from keeping compiled modules, for the sake of `tasks.py`; ours are a package's.
             sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
-            console = Console(spelled=spelled(sys.argv[0], _tasks))
+            console = Console(spelled=spelled(sys.argv[0], context.get(NAMES, ())))
             asked: dict[str, Any] = {flag: flags.pop(flag) for flag in standard}
 
             def begin() -> Any:
@@ -177,13 +180,6 @@ def _no_flag(words: Iterable[str]) -> None:
             raise UsageError(
                 f"{word} stands where a name is expected", hint="`tpuops --help TASK` shows what a task takes"
             )
-
-
-def _tasks() -> Iterable[str]:
-    """Every task's name."""
-    from tpuops.tasks.namespace import namespace  # it imports us
-
-    return namespace().task_names
 
 
 def _signature(body: Callable[..., Any], standard: Iterable[Standard], given: type[Any] | None) -> inspect.Signature:
