@@ -49,7 +49,11 @@ def test_each_part_of_the_program_counts(tmp_path: Path, edit: tuple[str, str]) 
 
 def test_what_is_no_part_of_it_may_change_and_an_older_record_is_joined(tmp_path: Path) -> None:
     record = RunRecord("r1", RUNNING, "digest", "", program=written(tmp_path))
-    other = written(tmp_path, ("train.py]", "train.py], progress: 'n=(.)'"), ("vm:", "limits: {runtime: 9d}\nvm:"))
+    other = written(
+        tmp_path,
+        ("train.py]", "train.py], progress: 'n=(.)', stall: {start: 2h}"),
+        ("vm:", "limits: {runtime: 9d}\nvm:"),
+    )
     assert enter(record, LIVES, "digest", "1", other).entry is Entry.JOIN
     older = RunRecord("r1", RUNNING, "digest", "")
     assert enter(older, LIVES, "digest", "1", other).entry is Entry.JOIN

@@ -85,7 +85,11 @@ def program_of(environment: Environment) -> str:
     """The digest of what the file says to run, secrets by their references."""
     # Without what is left out: a later tpuops, with further fields, must still know the run that this one began.
     told = environment.model_dump(mode="json", include={"train", "rehearsal"}, exclude_defaults=True)
-    for key in ("source", "progress"):  # the source has a digest of its own, and the pattern is read here alone
+    for key in (
+        "source",
+        "progress",
+        "stall",
+    ):  # the source has a digest of its own, and the others are read here alone
         told["train"].pop(key, None)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
