@@ -50,6 +50,7 @@ def test_a_bug_in_the_program_ends_10_with_its_line_and_is_never_retried(user: U
     assert user.standing()["nodes"] == []
     creates = [request for request in user.requests() if request["method"] == "tpu.nodes.create"]
     assert len(creates) == 1
+    assert any("/evidence/1/" in str(request) for request in user.requests())
 
 
 def test_a_failed_run_keeps_its_machines_where_the_file_says_keep(user: User) -> None:

@@ -109,6 +109,8 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         if decision.move not in {Move.FINISH, Move.GIVE_UP}:
             entry = await _recovered(story, end, verdict, decision)
             continue
+        if decision.move is Move.GIVE_UP and end.agent is not None:
+            await _evidence(story, end.agent, end.texts)
         results = await _results(story, end)
         if isinstance(results, Collected) or decision.move is Move.GIVE_UP:
             return _ending(verdict, decision, results)
@@ -200,14 +202,17 @@ async def _stands(story: Story) -> bool:
 
 async def _keep_what_is_there(story: Story, agent: Agent, decision: Decision, texts: Mapping[str, bytes]) -> None:
     """Evidence always; results too before a planned stop or deletion of a machine that still answers."""
-    prefix = f"{story.objects('evidence')}{story.record.attempt}/"
-    await harvest(agent, story.site.store, prefix, story.crew, texts)
+    await _evidence(story, agent, texts)
     if decision.move in {Move.STOP_START, Move.RECREATE}:
         try:
             await saved(story, agent)
         except Unreachable as error:
             story.site.journal.record("collect.incomplete", why=error.message, missing=[])
         await agent.close()
+
+
+async def _evidence(story: Story, agent: Agent, texts: Mapping[str, bytes]) -> None:
+    await harvest(agent, story.site.store, f"{story.objects('evidence')}{story.record.attempt}/", story.crew, texts)
 
 
 async def _reconnected(story: Story) -> Attempt | AttemptEnd:
