@@ -14,7 +14,9 @@ import stat
 import subprocess
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -286,32 +288,60 @@ def pair(ward: Ward, *options: str) -> Path:
     return path
 
 
-def test_gclouds_broken_pairs_are_told_apart_and_a_passphrase_is_no_fault(ward: Ward) -> None:
-    path = pair(ward)
-    assert ward.doctor()["gcloud-keys"]["state"] == "ok"
+def no_public_half(path: Path) -> None:
+    path.with_name(f"{path.name}.pub").unlink()
+
+
+def open_to_others(path: Path) -> None:
     path.chmod(0o644)
-    assert ward.doctor()["gcloud-keys"]["class"] == "gcloud-key-wrong-mode"
-    path.chmod(0o600)
+
+
+def anothers_public_half(path: Path) -> None:
     other = path.with_name("other")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other], check=True)
+    other.unlink()
     other.with_name("other.pub").replace(path.with_name(f"{path.name}.pub"))
-    assert ward.doctor()["gcloud-keys"]["class"] == "gcloud-key-halves-differ"
-    locked = pair(ward, "a secret phrase")
-    before = locked.read_bytes()
-    seen = ward.doctor("--fix", "--yes")
-    assert (seen["gcloud-keys"]["class"], seen["gcloud-keys"]["fix"]) == ("gcloud-key-passphrase", None)
-    assert "ssh-add" in seen["gcloud-keys"]["hint"]
-    assert locked.read_bytes() == before
 
 
-def test_gclouds_half_pair_is_moved_and_made_anew_once_its_own_ssh_has_failed(ward: Ward) -> None:
-    path = pair(ward)
-    path.with_name(f"{path.name}.pub").unlink()
-    before = path.read_bytes()
-    ward.env["PATH"] += f":{Path(shutil.which('gcloud')).parent}"
-    seen = ward.doctor("--fix", "--yes")
+@pytest.fixture
+def with_gcloud(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> Ward:
+    monkeypatch.setitem(ward.env, "PATH", f"{ward.env['PATH']}:{Path(shutil.which('gcloud')).parent}")
+    return ward
+
+
+def mended_pair(ward: Ward, spoil: Callable[[Path], None], kind: str) -> None:
+    """A pair in a home of its own that is broken so, and what `doctor --fix` makes of it."""
+    home = ward.folder / kind
+    home.mkdir()
+    own = {**ward.env, "HOME": str(home), "CLOUDSDK_CONFIG": str(home / "gcloud")}
+    with contextlib.closing(Forge()) as forge:
+        user = replace(ward, home=home, env=own, forge=forge)
+        path = pair(user)
+        spoil(path)
+        before = {each.read_bytes() for each in path.parent.iterdir()}
+        assert user.doctor()["gcloud-keys"]["class"] == f"gcloud-key-{kind}"
+        seen = user.doctor("--fix", "--yes")
     assert [row["result"] for row in seen.document["fixes"]] == ["done"]
     assert seen["gcloud-keys"]["state"] == "ok"
-    (old,) = path.parent.glob("old-google_compute_engine-*")
-    assert old.read_bytes() == before
-    assert path.read_bytes() != before
+    assert {each.read_bytes() for each in path.parent.glob("old-google_compute_engine*")} == before
+    assert path.read_bytes() not in before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_gclouds_broken_pairs_are_moved_and_made_anew_once_its_own_ssh_has_failed(with_gcloud: Ward) -> None:
+    cases = ((no_public_half, "half-missing"), (open_to_others, "wrong-mode"), (anothers_public_half, "halves-differ"))
+    with ThreadPoolExecutor() as together:  # gcloud tries for 50 s
+        for case in [together.submit(mended_pair, with_gcloud, *case) for case in cases]:
+            case.result()
+
+
+def test_gclouds_key_with_a_passphrase_stays_where_its_own_ssh_can_be_tried(with_gcloud: Ward) -> None:
+    path = pair(with_gcloud)
+    assert with_gcloud.doctor()["gcloud-keys"]["state"] == "ok"
+    path = pair(with_gcloud, "a secret phrase")
+    before = {each.name: each.read_bytes() for each in path.parent.glob("*google_compute_engine*")}
+    seen = with_gcloud.doctor("--fix", "--yes")
+    assert (seen["gcloud-keys"]["class"], seen["gcloud-keys"]["fix"]) == ("gcloud-key-passphrase", None)
+    assert "ssh-add" in seen["gcloud-keys"]["hint"]
+    assert seen.document["fixes"] == []
+    assert {each.name: each.read_bytes() for each in path.parent.glob("*google_compute_engine*")} == before
