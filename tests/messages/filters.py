@@ -24,6 +24,8 @@ FILTERS: dict[str, tuple[str, str]] = {
     "bytes": (r"\b\d+(?:\.\d)? (?:B|KiB)\b", "<size>"),
     "generation": (r"\(generation \d+\)", "(generation <n>)"),
     "steps": (r"(?m)(?:^step=\d+ loss=\d\.\d+\n){6,}", "step=<...>\n"),
+    "tools": (r"(?m)^(ok  tools +)Python .*$", r"\1<tools>"),
+    "project": (r"\bnumber \d{9,}", "number <project number>"),
     "seconds": (r"\b\d+\.\d s\b *", "<s>  "),
 }
 AT_ONCE = re.compile(r"(node|vm) [\w-]+: ")

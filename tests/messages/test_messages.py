@@ -64,6 +64,7 @@ class Story:
         self.see("env-show", "env.show")
         self.see("env-check", "env.check", "--env", "tiny")
         self.see("plan-nothing", "plan")
+        self.see("doctor", "doctor")
         self.see("lock-show-nothing", "lock.show")
         self.see("lock-break-nothing", "lock.break")
         self.see("ssh-nothing", "ssh")
@@ -72,6 +73,7 @@ class Story:
     def up_train_down(self) -> None:
         self.see("up", "up")
         self.see("up-again", "up")
+        self.see("doctor-standing", "doctor")
         self.relabelled()
         self.see("attach-nothing", "attach")
         self.see("train", "train")
@@ -143,6 +145,13 @@ class Story:
         self.see("cloud-status", "cloud.status")
         self.see("cloud-reset", "cloud.reset")
         self.see("cloud-reset-again", "cloud.reset")
+        words = ("env.new", "second", "--project", "my-project-1", "--accelerator", "v3-8", "--template", "digits")
+        with self._typed(*words) as asked:
+            for prompt in ("How it is paid for", "Free research quota", "The zone", "The framework"):
+                asked.until(prompt)
+                asked.type("Enter")
+            self.keep("env-new", words, asked)
+        self.see("env-new-refused", "env.new", "third", "--project", "my-project-1", "--accelerator", "v9-8")
 
 
 BUGLOG = """\

@@ -41,7 +41,7 @@ def made(document: Mapping[str, Any], here: Path) -> str:
         lines.append(f"made {_shown(document['folder'], here)}: the program to train")
     lines.append(f"project {document['project']}, runtime {document['runtime']}, {document['provisioning']}")
     lines += [f"  {name}: from {why}" for name, why in document["known_from"].items()]
-    lines.append(f"{document['price']}; the machine beside it and the bucket are paid for by themselves")
+    lines.append(f"{document['price']}, beside VM and bucket")
     return "\n".join(lines + [f"note: {note}" for note in document["notes"]])
 
 
