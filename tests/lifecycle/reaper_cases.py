@@ -192,10 +192,14 @@ class Play:
             self.processes.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
 
     def _machine(self, case: Case) -> str:
-        """The id by which the metadata server knows the machine."""
+        """The id by which the metadata server knows the machine, once it runs: before, it is told nothing."""
         if case.role == "vm":
-            return str(until(lambda: self._get(f"{INSTANCES}/{case.node}-vm"))["id"])
-        return f"{until(lambda: self._get(f'{NODES}/nodes/{case.node}'))['id']}-0"
+            return str(until(lambda: self._in_state("RUNNING", f"{INSTANCES}/{case.node}-vm"))["id"])
+        return f"{until(lambda: self._in_state('READY', f'{NODES}/nodes/{case.node}'))['id']}-0"
+
+    def _in_state(self, wanted: str, path: str) -> Any:
+        found = self._get(path)
+        return found if found and wanted in (found.get("state"), found.get("status")) else None
 
     def write(self, case: Case) -> None:
         """Write the lease, as its holder renews it."""

@@ -14,7 +14,7 @@ from tests.simulation.many import asked, many, said
 from tests.simulation.play import played
 from tests.simulation.schedules import draw
 
-CI = "0..7999"
+CI = "0..3999"
 """As many as two cores play in about 150 s."""
 
 
