@@ -15,7 +15,7 @@ from tests.simulation.play import played
 from tests.simulation.schedules import draw
 
 CI = "0..3999"
-"""As many as two cores play in about 150 s."""
+"""As many as fit into CI; the other six thousand are one command."""
 
 
 @pytest.mark.timeout(1800)
