@@ -95,9 +95,9 @@ class Site:
 
     def run(self, spec: MachineSpec, command: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """The command on the machine, over OpenSSH's client."""
-        given = {"stdin": subprocess.DEVNULL} if "input" not in options else {}
+        given = {"timeout": 30, **({"stdin": subprocess.DEVNULL} if "input" not in options else {}), **options}
         argv = [*self.ssh_argv(spec), command]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, **given, **options)
+        return subprocess.run(argv, capture_output=True, text=True, check=False, **given)
 
     def says(self, spec: MachineSpec, command: str) -> str:
         done = self.run(spec, command)
