@@ -31,9 +31,7 @@ from tpuops.stages.lease import Holder
 
 GRACE_S = 4.0
 LOOK_S = 1.0
-LIVES_S = 16.0
-"""How long the cases are watched: several graces, on a machine that does much else."""
-
+LIVES_S = 16.0  # how long the cases are watched: several graces, on a machine that does much else
 PATIENCE_S = 90.0  # more, on a machine that is busy
 REAL = "real"
 PLACE = Place("local-tests", "us-central1-a")
@@ -41,7 +39,6 @@ NODES = f"/v2/projects/{PLACE.project}/locations/{PLACE.zone}"
 INSTANCES = f"/compute/v1/projects/{PLACE.project}/zones/{PLACE.zone}/instances"
 BUCKET = "the-reapers-bucket"
 TERMS = switch.Terms(1.0, GRACE_S)
-GONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class Case:
 
 HOLDER = Holder("t0", "ada", "laptop", 7, "x", "2026-01-01T00:00:00+00:00", "run", {}, TERMS.ttl_s, TERMS.grace_s)
 NEWER = json.dumps({"format": 99, "leader": ["somebody", "new"]}).encode()
-NODE, VM = frozenset({"node"}), frozenset({"vm"})
+GONE, NODE, VM = frozenset[str](), frozenset({"node"}), frozenset({"vm"})
 UNREADABLE = {"do": {"error": {"http": 503, "message": "backendError"}}}
 CASES = (
     Case("stale", GONE, HOLDER.data(), vm=True),
@@ -194,12 +191,12 @@ class Play:
     def _machine(self, case: Case) -> str:
         """The id by which the metadata server knows the machine, once it runs: before, it is told nothing."""
         if case.role == "vm":
-            return str(until(lambda: self._in_state("RUNNING", f"{INSTANCES}/{case.node}-vm"))["id"])
-        return f"{until(lambda: self._in_state('READY', f'{NODES}/nodes/{case.node}'))['id']}-0"
+            return self._running(f"{INSTANCES}/{case.node}-vm")
+        return f"{self._running(f'{NODES}/nodes/{case.node}')}-0"
 
-    def _in_state(self, wanted: str, path: str) -> Any:
-        found = self._get(path)
-        return found if found and wanted in (found.get("state"), found.get("status")) else None
+    def _running(self, path: str) -> str:
+        until(lambda: {"RUNNING", "READY"} & set(map(str, (self._get(path) or {}).values())) or None)
+        return str(self._get(path)["id"])
 
     def write(self, case: Case) -> None:
         """Write the lease, as its holder renews it."""
@@ -211,8 +208,7 @@ class Play:
         self._raw("DELETE", f"/storage/v1/b/{BUCKET}/o/{case.path.replace('/', '%2F')}", b"")
 
     def _raw(self, verb: str, path: str, data: bytes) -> None:
-        request = urllib.request.Request(self.cloud.url + path, data=data or None, method=verb)
-        urllib.request.urlopen(request, timeout=20).close()
+        urllib.request.urlopen(urllib.request.Request(self.cloud.url + path, data or None, method=verb)).close()
 
     def _get(self, path: str) -> Any:
         try:
