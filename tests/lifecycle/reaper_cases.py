@@ -172,8 +172,7 @@ class Play:
         self.cloud.ask("POST", INSTANCES, instance)
 
     def _start(self, case: Case) -> None:
-        folder = self.folder / case.name
-        folder.mkdir()
+        (folder := self.folder / case.name).mkdir()
         machine = self._machine(case)
         parts = urlsplit(self.cloud.url)
         env = {
@@ -208,7 +207,8 @@ class Play:
         self._raw("DELETE", f"/storage/v1/b/{BUCKET}/o/{case.path.replace('/', '%2F')}", b"")
 
     def _raw(self, verb: str, path: str, data: bytes) -> None:
-        urllib.request.urlopen(urllib.request.Request(self.cloud.url + path, data or None, method=verb)).close()
+        request = urllib.request.Request(self.cloud.url + path, data or None, method=verb)
+        urllib.request.urlopen(request, timeout=20).close()
 
     def _get(self, path: str) -> Any:
         try:
