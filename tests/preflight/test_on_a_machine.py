@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,15 @@ def test_the_bucket_is_written_read_and_left_as_it_was(here: Here, storage: Stor
     assert verbs == ["POST", "GET", "DELETE"]
 
 
+def test_several_who_look_at_once_do_not_disturb_each_other(here: Here, storage: StorageServer) -> None:
+    here.env.update(storage.environment())
+    storage.written = threading.Barrier(4, timeout=30)
+    with ThreadPoolExecutor(4) as together:
+        found = list(together.map(lambda _: looked(here, bucket="b", object="x"), range(4)))
+    assert [dict(each.stored.troubles) for each in found] == [{}] * 4
+    assert storage.objects == {}
+
+
 @pytest.mark.parametrize(
     ("pattern", "trouble"), [("POST /upload", "write"), (r"GET .*alt=media", "read"), ("DELETE", "remove")]
 )
@@ -118,7 +128,7 @@ def test_a_bucket_that_stumbles_once_is_no_trouble(here: Here, storage: StorageS
 
 def test_an_object_that_comes_back_other_than_it_was_written_is_a_trouble(here: Here, storage: StorageServer) -> None:
     here.env.update(storage.environment())
-    storage.spoil.append("x")
+    storage.spoil.append("x-")
     assert "other bytes" in looked(here, bucket="b", object="x").stored.troubles["read"]
 
 

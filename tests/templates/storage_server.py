@@ -14,13 +14,16 @@ TOKEN = "a-token"
 
 
 class StorageServer:
-    """`objects` by name; `faults` are (pattern over "VERB path", status) pairs, each used once; status 0 hangs up."""
+    """`objects` by name; `faults` are (pattern over "VERB path", status) pairs, each used once; status 0 hangs up. What is
+    written first under a name that starts as one of `spoil` does is kept spoilt. With a barrier in `written` nobody's
+    write is answered before that many have written."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.faults: list[tuple[str, int]] = []
         self.requests: list[str] = []
         self.spoil: list[str] = []
+        self.written: threading.Barrier | None = None
         self.sessions: dict[str, tuple[str, bytearray]] = {}
         self.lock = threading.Lock()
         server = self
@@ -125,10 +128,13 @@ class _Answer(BaseHTTPRequestHandler):
             self.reply(308, b"", {"Range": f"bytes=0-{len(data) - 1}"} if data else {})
 
     def keep(self, name: str, data: bytes) -> None:
-        if name in self.store.spoil:
-            self.store.spoil.remove(name)
+        spoilt = next((start for start in self.store.spoil if name.startswith(start)), None)
+        if spoilt is not None:
+            self.store.spoil.remove(spoilt)
             data = b"spoilt"
         self.store.objects[name] = data
+        if self.store.written is not None:
+            self.store.written.wait()
         self.reply(200, json.dumps(self.store.document(name)).encode())
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:

@@ -89,6 +89,7 @@ def _bucket(name, path):
     if not name:
         return {"bucket": None, "clock_s": None}
     target = bucket.Bucket(name, TRIES, TIMEOUT_S)
+    path = "%s-%d" % (path, os.getpid())  # several people may look at once, and each removes what is its own
     said = {}
     data = ("%s %d\n" % (socket.gethostname(), time.time())).encode()
     said["write"] = _said(lambda: target.put(path, data))
