@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-REAL_HOME = Path.home()
+REAL_HOME = Path(os.environ.get("TPUOPS_TESTS_HOME", "~")).expanduser()  # told to the processes that share the tests
 KEPT_CLEAN = (".config/gcloud", ".ssh", ".tpuops", ".local/state/tpuops")
 MARK = f"tpuops-tests-{uuid.uuid4().hex[:12]}"
 BASE = Path(tempfile.mkdtemp(prefix="tpuops-t-"))  # short: sockets below it must fit into 107 bytes
@@ -46,7 +46,7 @@ def private(folder: Path) -> dict[str, str]:
 def pytest_configure() -> None:
     """Fixtures that live longer than a test get a private home too."""
     sys.addaudithook(_stay_on_this_machine)
-    os.environ.update(private(BASE))
+    os.environ.update(private(BASE), TPUOPS_TESTS_HOME=str(REAL_HOME))
     for name in UNSET:
         os.environ.pop(name, None)
 

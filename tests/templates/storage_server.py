@@ -14,9 +14,11 @@ TOKEN = "a-token"
 
 
 class StorageServer:
-    """`objects` by name; `faults` are (pattern over "VERB path", status) pairs, each used once; status 0 hangs up. What is
-    written first under a name that starts as one of `spoil` does is kept spoilt. With a barrier in `written` nobody's
-    write is answered before that many have written."""
+    """`objects` by name; `faults` are (pattern over "VERB path", status) pairs, each used once; status 0 hangs up.
+
+    What is first written under a name that starts with one of `spoil` is kept spoilt. With a barrier in `written`,
+    nobody's write is answered before that many have written.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

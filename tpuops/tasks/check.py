@@ -12,6 +12,8 @@ STEPS = (
     ("mypy",),
     ("lint-imports",),
 )
+PYTEST = ("pytest", "--numprocesses", "2", "--dist", "loadfile")
+"""Two at a time: most of what drives the embedded cloud waits, and a file's tests share what was set up for them."""
 
 
 @task(help={"fast": "leave out the tests that drive the embedded cloud over the wire"})
@@ -22,7 +24,7 @@ def check(asked: Invocation, fast: bool = False) -> Answer:
         raise UsageError(
             "`check` works on a checkout of tpuops only", hint="git clone it, then `pip install -e .[dev]`"
         )
-    tests = ("pytest", "-m", "not wire and not gcloud and not slow") if fast else ("pytest",)
+    tests = (*PYTEST, "-m", "not wire and not gcloud and not slow") if fast else PYTEST
     failed = [step for step in STEPS if _run(step, top, asked)]
     if failed:
         asked.say(f"failed so far: {', '.join(' '.join(step) for step in failed)}")
