@@ -148,6 +148,16 @@ def test_a_taken_port_is_told_of_the_first_worker() -> None:
     assert (row.worker, row.what) == (0, "port 8482 is taken on it") and "ss -ltnp" in row.fix
 
 
+def test_a_port_that_another_look_or_a_run_has_is_no_fault() -> None:
+    shared = replace(WELL, link=Link("", (), shared=True))
+    refused = replace(WELL, link=Link("Connection refused", ()))
+    found = [row for row in rows(shared, shared, refused) if row.check == "ports"]
+    assert {row.state for row in found} == {State.NOTE} and "another look" in found[0].what
+    (late,) = [row for row in rows(replace(WELL, link=Link("", (1,))), WELL, shared) if row.state is not State.OK]
+    assert (late.worker, late.state) == (2, State.NOTE)
+    assert blocking(rows(replace(WELL, alive=True), refused)) is None
+
+
 @pytest.mark.parametrize(
     ("stored", "move"),
     [("403 denied", Move.GIVE_UP), ("timed out", Move.RESTART), ("insufficient scopes", Move.GIVE_UP)],

@@ -139,9 +139,9 @@ def test_a_folder_that_nothing_can_be_written_to_is_told(here: Here) -> None:
     assert {disk.folder: bool(disk.problem) for disk in looked(here).disks}["/proc"]
 
 
-def workers(here: Here, others: int, calling: int, port: int) -> list[Readiness]:
+def workers(here: Here, others: int, calling: int, port: int, meeting: str = "m", wait_s: float = 3) -> list[Readiness]:
     """Worker 0 and `calling` others asked at once, as one machine with one address each."""
-    shared = {"port": port, "first": "127.0.0.1", "others": others, "wait_s": 3}
+    shared = {"port": port, "first": "127.0.0.1", "others": others, "wait_s": wait_s, "meeting": meeting}
     asked = [{**shared, "worker": n, "here": "127.0.0.1" if n == 0 else f"127.0.0.{n + 1}"} for n in range(calling + 1)]
     found: dict[int, Readiness] = {}
     threads = [
@@ -164,6 +164,35 @@ def test_the_workers_meet_at_the_first_one(here: Here, free_port: int) -> None:
 def test_a_worker_that_never_calls_is_missed(here: Here, free_port: int) -> None:
     first, _ = workers(here, 2, 1, free_port)
     assert first.link is not None and first.link.heard == (1,)
+
+
+def test_several_who_look_at_a_slice_at_once_all_find_the_workers_meeting(here: Here, free_port: int) -> None:
+    with ThreadPoolExecutor(3) as together:
+        looks = list(together.map(lambda name: workers(here, 2, 2, free_port, name, 20), ("a", "b", "c")))
+    for first, *others in looks:
+        assert first.link is not None and (first.link.problem, first.link.heard) == ("", (1, 2))
+        assert [each.link.problem for each in others if each.link] == ["", ""]
+
+
+def test_a_look_that_never_gets_the_port_says_that_another_one_had_it(here: Here, free_port: int) -> None:
+    with ThreadPoolExecutor(1) as together:
+        long = together.submit(workers, here, 1, 0, free_port, "long", 8)
+        until(lambda: _called(free_port))
+        late = workers(here, 1, 1, free_port, "late", 1)
+        (first,) = long.result()
+    assert [each.link.shared and each.link.problem == "" for each in late if each.link] == [True, True]
+    assert first.link is not None and (first.link.heard, first.link.shared) == ((), False)
+
+
+def test_a_run_has_the_port_to_itself_and_one_that_begins_gets_it_at_once(here: Here, free_port: int) -> None:
+    with ThreadPoolExecutor(1) as together:
+        looking = together.submit(workers, here, 1, 0, free_port, "m", 30)
+        until(lambda: _called(free_port))
+        here.start("import time; time.sleep(600)")
+        began = time.monotonic()
+        (first,) = looking.result()
+    assert first.link is None and time.monotonic() - began < 15
+    assert [each.link for each in workers(here, 1, 1, free_port)] == [None, None]
 
 
 def test_a_taken_port_is_told_and_a_stranger_behind_it_is_no_worker(here: Here, stranger: int) -> None:

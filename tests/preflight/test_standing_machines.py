@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,3 +48,11 @@ def test_four_workers_are_looked_at_together_and_the_odd_one_is_named(slice_: Us
     pid = on_machine(slice_, HOLDING.format(env="env TPUOPS_RUN_ID=old", code=HOLDER), "--worker", "1")
     assert machines(slice_, "--fix", "--yes")["state"] == "ok"
     assert on_machine(slice_, f"kill -0 {pid} 2>/dev/null || echo gone", "--worker", "1") == "gone"
+
+
+def test_two_people_who_look_at_a_slice_at_once_both_find_it_ready(slice_: User) -> None:
+    together = [slice_.start("doctor", "--json") for _ in range(2)]
+    for process in together:
+        out, err = process.communicate(timeout=90)
+        found = next(row for row in json.loads(out)["findings"] if row["check"] == "machines")
+        assert (found["state"], found["what"]) == ("ok", "4 workers of tpuops-tiny-ada ready"), err.decode()

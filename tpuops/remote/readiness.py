@@ -17,7 +17,8 @@ class Question:
     """What to look at beside the machine itself.
 
     `object` is written to `bucket`, read and removed. With a `port`, worker `first` waits there for `others` to call;
-    addresses are those inside the slice. `versions`: also tell the packages of the run that was there last.
+    addresses are those inside the slice, and `meeting` tells several such looks apart. `versions`: also tell the
+    packages of the run that was there last.
     """
 
     worker: int
@@ -28,6 +29,7 @@ class Question:
     first: str = ""
     others: int = 0
     wait_s: float = 10.0
+    meeting: str = ""
     versions: bool = False
 
 
@@ -76,11 +78,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The way between workers: what went wrong, and at worker 0 which workers called."""
+    """The way between workers: what went wrong, and at worker 0 which workers called.
+
+    `shared`: somebody else's look had the port for as long as this one waited.
+    """
 
     problem: str
     heard: tuple[int, ...]
     port_taken: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,4 +153,5 @@ def _stored(row: Mapping[str, Any]) -> Stored:
 
 
 def _link(row: Mapping[str, Any]) -> Link:
-    return Link(str(row["problem"]), tuple(int(each) for each in row["heard"]), int(row["errno"]) in _TAKEN)
+    heard = tuple(int(each) for each in row["heard"])
+    return Link(str(row["problem"]), heard, int(row["errno"]) in _TAKEN, bool(row["shared"]))

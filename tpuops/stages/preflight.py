@@ -8,8 +8,9 @@ to somebody else is named and never touched.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tpuops.diagnosis.classes import CLASSES
@@ -82,10 +83,11 @@ Answers = Mapping[int, Readiness | str]
 
 async def ask(agents: Mapping[int, Agent], questions: Mapping[int, Question]) -> dict[int, Readiness | str]:
     """Ask every worker at once, one round trip each. Never raises for what a machine does."""
+    meeting = secrets.token_hex(8)
 
     async def one(worker: int, agent: Agent) -> tuple[int, Readiness | str]:
         try:
-            return worker, await agent.preflight(questions[worker])
+            return worker, await agent.preflight(replace(questions[worker], meeting=meeting))
         except (Unreachable, CommandFailed) as error:
             return worker, error.message
 
@@ -278,12 +280,16 @@ def _usual(values: Iterable[str]) -> str:
 def _link(said: Mapping[int, Readiness], about: Slice) -> Iterator[Row]:
     first = said.get(0)
     heard = first.link.heard if first and first.link else ()
+    shared = bool(first and first.link and first.link.shared)
     rule = f"a firewall rule must let the network's own machines reach each other, at least on tcp:{PORT}"
     for worker, answer in said.items():
         link = answer.link
-        if link is None:
-            continue
-        if link.port_taken:
+        if link is None or (first and first.link is None):
+            continue  # not asked, or a run has the port
+        if shared or link.shared:
+            what = f"another look at this slice had port {PORT} all the while"
+            yield Row(worker, "ports", State.NOTE, what, "look again once that one has ended")
+        elif link.port_taken:
             shown = f"{about.ssh} --worker {worker} --command \"sudo ss -ltnp 'sport = :{PORT}'\" names who"
             yield Row(worker, "ports", State.BAD, f"port {PORT} is taken on it", shown, "network_config")
         elif link.problem:

@@ -1,7 +1,8 @@
 """Whether a run can start here: looks at the machine, its disk, its clock, its bucket and its way to worker 0.
 
 One question, one answer, and nothing is judged: whoever asked has all workers' answers. What it writes, on the disks
-and in the bucket, is small and removed at once. The network is asked while the rest is looked at.
+and in the bucket, is small and removed at once. The network is asked while the rest is looked at. Several people may
+look at once.
 """
 
 import concurrent.futures
@@ -15,22 +16,22 @@ import time
 
 import bucket
 import devices
+import meeting
 import places
 import state
 import versions
 
 FOLDERS = ("~", "/tmp", "/dev/shm")  # noqa: S108 - what training writes to without being told
 TRIES, TIMEOUT_S = 3, 10
-HELLO = b"tpuops preflight\n"
 
 
 def preflight():
     """The answer to the question on standard input: {"bucket", "object", "port", "here", "first", "others", "wait_s",
-    "versions"}; what is missing there is not asked."""
+    "meeting", "versions"}; what is missing there is not asked."""
     asked = json.load(sys.stdin)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         stored = pool.submit(_bucket, asked.get("bucket"), asked.get("object"))
-        linked = pool.submit(_link, asked)
+        linked = pool.submit(meeting.met, asked)
         packages = pool.submit(_packages) if asked.get("versions") else None
         now = state.now()
         answer = {
@@ -135,68 +136,3 @@ def _packages():
         return versions.found(["python3"], "/", dict(os.environ))
     cwd = places.source_folder(spec["source"]) if spec["source"] else "/"
     return versions.found(spec["command"], cwd, {**os.environ, **spec["env"]})
-
-
-def _link(asked):
-    """Worker 0 waits for the `others` on the port that the program's workers meet at; they call it. None: not asked."""
-    if not asked.get("port"):
-        return None
-    end = time.monotonic() + float(asked.get("wait_s", 10))
-    act = _await if asked["here"] == asked["first"] else _call
-    try:
-        return act(asked, end)
-    except OSError as error:
-        return {"problem": error.strerror or str(error), "errno": error.errno, "heard": []}
-
-
-def _await(asked, end):
-    heard = []
-    with socket.socket(_family(asked["here"]), socket.SOCK_STREAM) as door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((asked["here"], int(asked["port"])))
-        door.listen(64)
-        while len(heard) < int(asked["others"]):
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            door.settimeout(left)
-            try:
-                caller, _ = door.accept()
-            except socket.timeout:
-                break
-            with caller:
-                caller.settimeout(2)
-                heard += _hear(caller)
-    return {"problem": "", "errno": 0, "heard": sorted(heard)}
-
-
-def _hear(caller):
-    """The worker's number, answered with our hello; nothing for a stranger."""
-    try:
-        line = caller.makefile("rb").readline(64)
-        if line.startswith(HELLO[:-1]):
-            caller.sendall(HELLO)
-            return [int(line[len(HELLO) :])]
-    except (OSError, ValueError):
-        pass
-    return []
-
-
-def _call(asked, end):
-    said = None
-    while time.monotonic() < end:
-        try:
-            left = max(0.2, min(3.0, end - time.monotonic()))
-            with socket.create_connection((asked["first"], int(asked["port"])), left) as line:
-                line.sendall(HELLO[:-1] + b" %d\n" % int(asked["worker"]))
-                if line.makefile("rb").readline(64) == HELLO:
-                    return {"problem": "", "errno": 0, "heard": []}
-                said = {"problem": "something else answers there", "errno": 0, "heard": []}
-        except OSError as error:
-            said = {"problem": error.strerror or str(error) or "no answer", "errno": error.errno or 0, "heard": []}
-        time.sleep(0.1)
-    return said
-
-
-def _family(address):
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
