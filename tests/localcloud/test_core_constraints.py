@@ -2,13 +2,20 @@
 
 import pytest
 
-from tests.localcloud.talk import INSTANCES, NODES, instance
+from tests.localcloud.talk import INSTANCES, NODES, ZONE, instance
 from tpuops.localcloud.core import constraints
 
 BUCKETS = "/storage/v1/b"
 PRIVATE = {"iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"}}
 V3 = {"acceleratorType": "v3-8", "runtimeVersion": "r"}
 OPEN = [{"accessConfigs": [{"name": "x"}]}]
+FALSE = {"key": "enable-oslogin", "value": "FALSE"}
+QUEUES = f"{ZONE}/queuedResources"
+
+
+def queued(**node):
+    spec = {"parent": "projects/local-p/locations/us-central1-a", "nodeId": "n", "node": {**V3, **node}}
+    return {"tpu": {"nodeSpec": [spec]}}
 
 
 def hold(talk, **stated):
@@ -29,8 +36,21 @@ def said(answer):
         ({"vmExternalIpAccess": True}, NODES, {**V3, "networkConfig": {"enableExternalIps": True}},
          {"nodeId": "n"}, (400, "Constraint constraints/compute.vmExternalIpAccess violated for project ")),
         ({"vmExternalIpAccess": True}, INSTANCES, instance("v", networkInterfaces=[{}]), {}, (200, "")),
-        ({"resourceLocations": ["in:europe-west4-locations"]}, NODES, V3, {"nodeId": "n"}, (412,
+        ({"resourceLocations": ["in:europe-west4-locations"]}, NODES, V3, {"nodeId": "n"}, (400,
          "Request violates constraint 'constraints/gcp.resourceLocations'")),
+        ({"resourceLocations": ["europe-west4"]}, INSTANCES, instance("v"), {}, (412,
+         "Request violates constraint 'constraints/gcp.resourceLocations'")),
+        ({"resourceLocations": ["europe-west4"]}, QUEUES, queued(), {"queuedResourceId": "q"}, (400,
+         "Request violates constraint 'constraints/gcp.resourceLocations'")),
+        ({"resourceLocations": ["us-central1"]}, QUEUES, queued(), {"queuedResourceId": "q"}, (200, "")),
+        ({"vmExternalIpAccess": True}, QUEUES, queued(networkConfig={"enableExternalIps": True}),
+         {"queuedResourceId": "q"}, (400, "Constraint constraints/compute.vmExternalIpAccess violated for project ")),
+        ({"vmExternalIpAccess": True}, QUEUES, queued(), {"queuedResourceId": "q"}, (200, "")),
+        ({"requireOsLogin": True}, QUEUES, queued(metadata={"enable-oslogin": "FALSE"}),
+         {"queuedResourceId": "q"}, (400, "Request violates constraint 'constraints/compute.requireOsLogin'")),
+        ({"requireOsLogin": True}, QUEUES, queued(), {"queuedResourceId": "q"}, (200, "")),
+        ({"requireOsLogin": True}, INSTANCES, instance("v", metadata={"items": [FALSE]}), {}, (412,
+         "Request violates constraint 'constraints/compute.requireOsLogin'")),
         ({"resourceLocations": ["us-central1"]}, NODES, V3, {"nodeId": "n"}, (200, "")),
         ({"resourceLocations": ["europe-west4"]}, BUCKETS, {"name": "bkt"}, {"project": "local-p"}, (412,
          "'us' violates constraint 'constraints/gcp.resourceLocations'")),
@@ -41,7 +61,7 @@ def said(answer):
         ({"publicAccessPrevention": True}, BUCKETS,
          {"name": "bkt", "iamConfiguration": {"publicAccessPrevention": "inherited"}}, {"project": "local-p"}, (412,
          "Request violates constraint 'constraints/storage.publicAccessPrevention'")),
-        ({"requireOsLogin": True}, NODES, {**V3, "metadata": {"enable-oslogin": "FALSE"}}, {"nodeId": "n"}, (412,
+        ({"requireOsLogin": True}, NODES, {**V3, "metadata": {"enable-oslogin": "FALSE"}}, {"nodeId": "n"}, (400,
          "Request violates constraint 'constraints/compute.requireOsLogin'")),
         ({"requireOsLogin": True}, NODES, V3, {"nodeId": "n"}, (200, "")),
     ],
@@ -59,7 +79,23 @@ def test_where_guest_attributes_are_closed_nobody_reads_host_keys(talk):
     talk.node()
     hold(talk, disableGuestAttributesAccess=True)
     status, message = said(talk.call("POST", f"{NODES}/n1:getGuestAttributes", {}))
-    assert (status, message) == (412, "Request violates constraint 'constraints/compute.disableGuestAttributesAccess'")
+    assert (status, message) == (400, "Request violates constraint 'constraints/compute.disableGuestAttributesAccess'")
+    talk.vm()
+    assert said(talk.call("GET", f"{INSTANCES}/vm1/getGuestAttributes", queryPath="hostkeys/")) == (412, message)
+
+
+def test_os_login_cannot_be_switched_off_later(talk):
+    talk.node()
+    vm = talk.vm()
+    hold(talk, requireOsLogin=True)
+    body = {"metadata": {"enable-oslogin": "FALSE"}}
+    assert said(talk.call("PATCH", f"{NODES}/n1", body, updateMask="metadata"))[0] == 400
+    written = {"items": [FALSE], "fingerprint": vm["metadata"]["fingerprint"]}
+    assert said(talk.call("POST", f"{INSTANCES}/vm1/setMetadata", written))[0] == 412
+    project = "/compute/v1/projects/local-p/setCommonInstanceMetadata"
+    assert said(talk.call("POST", project, written))[0] == 412
+    hold(talk)
+    assert talk.call("PATCH", f"{NODES}/n1", body, updateMask="metadata")[0] == 200
 
 
 def test_a_constraint_that_nobody_knows_is_refused(talk):

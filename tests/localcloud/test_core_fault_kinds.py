@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.localcloud.talk import NODES, Talk
+from tests.localcloud.talk import NODES, ZONE, Talk
 from tpuops.localcloud.core import script
 from tpuops.localcloud.core.events import Answered, Control
 
@@ -28,7 +28,14 @@ ORDERS = {
     "slow_disk": {"delay_s": 1},
     "slow_network": {"delay_s": 1, "bytes_per_s": 1000},
 }
-TAKING = {"preempt": {"notice_s": 1}, "maintenance": True, "unhealthy": {"for_s": 1}}
+TAKING = {
+    "preempt": {"notice_s": 1},
+    "maintenance": True,
+    "unhealthy": {"for_s": 1},
+    "node_state": {"state": "REPAIRING", "for_s": 1},
+}
+EVERYWHERE = NODES.replace("us-central1-a", "-")
+METHODS = {"queue_s": "tpu.queuedResources.create", "unreachable": "tpu.nodes.list"}
 CLOUD = {"access": {"enforce": True}}
 
 
@@ -49,10 +56,38 @@ def test_the_examples_here_are_all_kinds_there_are():
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_what_happens_to_a_call_fires_with_that_call(kind):
-    talk = Talk([{"on": {"method": "tpu.nodes.create"}, "do": {kind: CALLS[kind]}}])
+    talk = Talk([{"on": {"method": METHODS.get(kind, "tpu.nodes.create")}, "do": {kind: CALLS[kind]}}])
     assert fired(talk) == [False]
-    talk.call("POST", NODES, {"acceleratorType": "v3-8", "runtimeVersion": "r"}, nodeId="n1")
+    node = {"acceleratorType": "v3-8", "runtimeVersion": "r"}
+    spec = {"parent": "projects/local-p/locations/us-central1-a", "nodeId": "n2", "node": node}
+    talk.call("POST", NODES, node, nodeId="n1")
+    talk.call("POST", f"{ZONE}/queuedResources", {"tpu": {"nodeSpec": [spec]}}, queuedResourceId="q")
+    talk.call("GET", EVERYWHERE)
     assert fired(talk) == [True]
+
+
+@pytest.mark.parametrize(
+    ("deed", "call"),
+    [
+        ({"fail_operation": {"code": 8, "message": "x"}}, ("GET", NODES)),
+        ({"unreachable": ["us-central1-a"]}, ("GET", NODES)),
+        ({"queue_s": 60}, ("GET", f"{ZONE}/queuedResources")),
+        ({"preempt": True}, ("GET", f"{NODES}/n9")),
+    ],
+)
+def test_a_fault_that_the_call_cannot_suffer_has_not_fired(deed, call):
+    talk = Talk([{"on": {"method": "tpu.*"}, "do": deed}])
+    talk.call(*call)
+    assert fired(talk) == [False]
+
+
+def test_what_only_a_node_can_suffer_waits_for_one():
+    talk = Talk([{"on": {"after_s": 1}, "do": {kind: TAKING[kind]}} for kind in ("unhealthy", "node_state")])
+    talk.vm()
+    talk.wait(5)
+    assert fired(talk) == [False, False]
+    talk.node()
+    assert fired(talk) == [True, True]
 
 
 @pytest.mark.parametrize("kind", [*ORDERS, *TAKING])
@@ -97,8 +132,15 @@ def test_a_machine_that_could_not_do_it_leaves_the_fault_unfired_and_the_next_on
     "deed",
     [{"kill": ""}, {"hang": True}, {"device_held": 3}, {"slow_disk": {}}, {"key_delay": True},
      {"ssh_drop": {"for_s": "x"}}, {"slow_network": {"delay_s": -1}}, {"device_fault": {}},
-     {"disk_full": {"for_s": None}}],
+     {"disk_full": {"for_s": None}}, {"node_state": {"state": "READY"}}, {"node_state": "REPAIRING"},
+     {"node_state": {"state": "RESTARTING", "then": "UNKNOWN"}}, {"node_state": {"state": "HIDING", "for_s": -1}}],
 )  # fmt: skip
 def test_an_order_that_lacks_what_it_needs_is_refused(deed):
     with pytest.raises(script.BadScript, match=f"fault 1: `{next(iter(deed))}`"):
         Talk([{"on": {"after_s": 1}, "do": deed}])
+
+
+@pytest.mark.parametrize("deed", [{"queue_s": 60}, {"unreachable": ["us-central1-a"]}])
+def test_a_fault_at_a_method_that_cannot_suffer_it_is_refused(deed):
+    with pytest.raises(script.BadScript, match="happens only to"):
+        Talk([{"on": {"method": "tpu.nodes.create"}, "do": deed}])

@@ -253,3 +253,43 @@ def test_v2alpha1_answers_with_its_own_types(talk):
     done = talk.call("GET", f"/v2alpha1/{operation['name']}")[1]
     assert done["response"]["@type"].endswith("tpu.v2alpha1.QueuedResource")
     assert [node["name"][-4:] for node in talk.call("GET", NODES)[1]["nodes"]] == ["q1-0", "q1-1"]
+
+
+def test_a_name_that_was_taken_while_it_waited_fails_it_and_leaves_the_other_node_alone():
+    talk = Talk([{"on": {"method": "tpu.queuedResources.create"}, "do": {"queue_s": 60}}])
+    queue(talk)
+    node = talk.node("n1")
+    talk.wait(100)
+    assert (state(talk)["state"], state(talk)["failedData"]["error"]["code"]) == ("FAILED", 6)
+    assert talk.call("GET", f"{NODES}/n1")[1] == node
+
+
+@pytest.mark.parametrize("end", ["reset", "delete", "expire"])
+def test_a_node_made_under_the_name_of_one_it_lost_is_not_its_own(end):
+    talk = Talk()
+    queue(talk, provisioningModel="FLEX_START", runDuration={"maxRunDuration": "100s"})
+    talk.call("DELETE", f"{NODES}/n1")
+    talk.wait()
+    node = talk.node("n1")
+    if end == "reset":
+        talk.call("POST", f"{QUEUE}/q1:reset", {})
+    elif end == "delete":
+        talk.call("DELETE", f"{QUEUE}/q1", **FORCE)
+    talk.wait(200)
+    assert talk.call("GET", f"{NODES}/n1")[1] == node
+    if end == "reset":
+        assert state(talk)["failedData"]["error"]["code"] == 6
+
+
+def test_a_node_that_outlived_its_queued_resource_suspends_no_later_one_of_that_name():
+    talk = Talk()
+    several = {"node_id": "", "spec": {"multisliceParams": {"nodeCount": 2, "nodeIdPrefix": "s"}}}
+    queue(talk, **several)
+    talk.call("DELETE", f"{NODES}/s-0")
+    talk.wait()
+    talk.call("DELETE", f"{QUEUE}/q1")
+    talk.wait()
+    queue(talk)
+    talk.call("DELETE", f"{NODES}/s-1")
+    talk.wait()
+    assert state(talk)["state"] == "ACTIVE"

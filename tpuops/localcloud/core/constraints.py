@@ -8,7 +8,7 @@ words stand in the service's own shape (unverified).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tpuops.localcloud.core.draw import project_number
@@ -57,8 +57,9 @@ def _place(call: Call, allowed: list[str]) -> None:
     location = zone or str(call.body().get("location") or "US")
     wanted = {location.lower(), zone.rsplit("-", 1)[0]}
     if wanted.isdisjoint(value.lower().removeprefix("in:").removesuffix("-locations") for value in allowed):
-        row = "constraint.storage-location" if call.method.startswith("storage") else "constraint.location"
-        raise refuse(row, location=location.lower(), name=LOCATIONS)
+        if call.method.startswith("storage"):
+            raise refuse("constraint.storage-location", location=location.lower(), name=LOCATIONS)
+        raise _violated(call, LOCATIONS)
 
 
 def _instance_address(call: Call, _: object) -> None:
@@ -68,23 +69,47 @@ def _instance_address(call: Call, _: object) -> None:
         raise refuse("constraint.address", name=name, number=project_number(call.params["project"]))
 
 
+def _nodes(call: Call) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The nodes that a call asks for, by name: one of its own, or those of a queued resource."""
+    body = call.body()
+    for spec in (body.get("tpu") or {}).get("nodeSpec") or []:
+        several = spec.get("multisliceParams") or spec.get("multiNodeParams") or {}
+        yield str(spec.get("nodeId") or several.get("nodeIdPrefix")), spec.get("node") or {}
+    if call.method.startswith("tpu.nodes."):
+        yield str(call.query.get("nodeId")), body
+
+
 def _node_address(call: Call, _: object) -> None:
-    if call.body().get("networkConfig", {}).get("enableExternalIps"):
-        name = f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{call.query.get('nodeId')}"
-        raise refuse("constraint.node-address", name=name, number=project_number(call.params["project"]))
+    for name, node in _nodes(call):
+        networks = [node.get("networkConfig") or {}, *(node.get("networkConfigs") or [])]
+        if any(network.get("enableExternalIps") for network in networks):
+            path = f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{name}"
+            raise refuse("constraint.node-address", name=path, number=project_number(call.params["project"]))
+
+
+def _node_login(call: Call, _: object) -> None:
+    for _name, node in _nodes(call):
+        _check_login(call, node.get("metadata") or {})
 
 
 def _guest_attributes(call: Call, _: object) -> None:
-    raise refuse("constraint.guest", name=GUEST_ATTRIBUTES)
+    raise _violated(call, GUEST_ATTRIBUTES)
 
 
 def _os_login(call: Call, _: object) -> None:
     """Whoever writes metadata may not switch OS Login off."""
     written = call.body().get("metadata", call.body())
-    items = {item.get("key"): item.get("value") for item in written.get("items", [])}
-    values = {**items, **{key: value for key, value in written.items() if isinstance(value, str)}}
-    if str(values.get("enable-oslogin", "TRUE")).upper() != "TRUE":
-        raise refuse("constraint.storage", name=OS_LOGIN)
+    _check_login(call, {item.get("key"): item.get("value") for item in written.get("items", [])})
+
+
+def _check_login(call: Call, metadata: Mapping[str, Any]) -> None:
+    if str(metadata.get("enable-oslogin", "TRUE")).upper() != "TRUE":
+        raise _violated(call, OS_LOGIN)
+
+
+def _violated(call: Call, name: str) -> Refusal:
+    """The refusal in the shape of the call's service."""
+    return refuse("constraint.node" if call.method.startswith("tpu.") else "constraint.violated", name=name)
 
 
 def _access(call: Call) -> Mapping[str, Any]:
@@ -97,12 +122,12 @@ def _uniform(call: Call, _: object) -> None:
     if stated is None and call.method == "storage.buckets.patch":
         return
     if not (stated or {}).get("enabled"):
-        raise refuse("constraint.storage", name=UNIFORM_ACCESS)
+        raise _violated(call, UNIFORM_ACCESS)
 
 
 def _public(call: Call, _: object) -> None:
     if _access(call).get("publicAccessPrevention", "enforced") != "enforced":
-        raise refuse("constraint.storage", name=PUBLIC_ACCESS)
+        raise _violated(call, PUBLIC_ACCESS)
 
 
 Rule = Callable[[Call, Any], None]
@@ -111,7 +136,9 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     "compute.instances.setMetadata": {OS_LOGIN: _os_login},
     "compute.projects.setCommonInstanceMetadata": {OS_LOGIN: _os_login},
     "compute.instances.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
-    "tpu.nodes.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _os_login},
+    "tpu.nodes.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _node_login},
+    "tpu.nodes.patch": {OS_LOGIN: _node_login},
+    "tpu.queuedResources.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _node_login},
     "tpu.nodes.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
     "storage.buckets.insert": {LOCATIONS: _place, UNIFORM_ACCESS: _uniform, PUBLIC_ACCESS: _public},
     "storage.buckets.patch": {UNIFORM_ACCESS: _uniform, PUBLIC_ACCESS: _public},

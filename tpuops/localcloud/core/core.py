@@ -184,8 +184,9 @@ class Core:
             return
         name = call.params.get("node") or call.params.get("instance") or call.query.get("nodeId") or ""
         if "preempt" in fault["do"] and call.method.startswith("tpu.nodes.") and name:
-            script.fire(self.world, key, call.now)
-            strikes.preempt_node(call.scene, call.params["project"], call.params["zone"], name)
+            place = (call.params["project"], call.params["zone"], name)
+            if strikes.preempt_node(call.scene, *place, fault["do"]["preempt"]):
+                script.fire(self.world, key, call.now)
             return
         _strike(call.scene, key, fault, name)
 

@@ -139,13 +139,10 @@ TABLE: Mapping[str, Wording] = {
         "Constraint constraints/compute.vmExternalIpAccess violated for project {number}. Add instance {name} to the"
         " constraint to use external IP with it.",
     ),
-    "constraint.guest": Wording(
-        412, "FAILED_PRECONDITION", "conditionNotMet", "Request violates constraint 'constraints/{name}'"
+    "constraint.violated": Wording(412, "", "conditionNotMet", "Request violates constraint 'constraints/{name}'"),
+    "constraint.node": Wording(  # One Platform answers FAILED_PRECONDITION with 400 (google/rpc/code.proto)
+        400, "FAILED_PRECONDITION", "", "Request violates constraint 'constraints/{name}'"
     ),
-    "constraint.location": Wording(
-        412, "FAILED_PRECONDITION", "conditionNotMet", "Request violates constraint 'constraints/{name}'"
-    ),
-    "constraint.storage": Wording(412, "", "conditionNotMet", "Request violates constraint 'constraints/{name}'"),
     "constraint.storage-location": Wording(  # recorded
         412, "", "conditionNotMet", "'{location}' violates constraint 'constraints/{name}'"
     ),

@@ -16,8 +16,10 @@ and for what strikes machines `machine`: a pattern on the machine's id or its no
     ssh_drop: {for_s}      ssh_delay: {delay_s}      key_delay: {for_s} (no login key is in force for that long)
     disk_full: {for_s}, or true      slow_disk: {delay_s}      slow_network: {delay_s, bytes_per_s}
         (these three with for_s, or until the machine is stopped and started)
-    preempt: true, or {notice_s: 5}: the machine's metadata says so first
+    preempt: true, or {notice_s: 5}: the machine's metadata says so first; {gone: true}: no node is left to delete
     maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good)
+    node_state: {state: REPAIRING, for_s: 5}: Google has the node away for that long a step (0: for good); also
+        RESTARTING, REIMAGING, HIDING (and HIDDEN, UNHIDING), TERMINATED; a repair may end in {then: UNKNOWN}
     access: {enforce: true, ...} (identity/access.py; with `method`, that call is already under the new rules)
 
 A machine that could not do as ordered (no such process, say) leaves its fault unfired, with the reason as `missed`.
@@ -33,13 +35,16 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tpuops.localcloud.core.draw import fingerprint
+from tpuops.localcloud.core.tpu.states import AWAY
 from tpuops.localcloud.core.world import Document, World
 
 KIND = "fault"
 TRIGGERS = frozenset({"method", "step", "after_s"})
 CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
 CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s", "queue_s", "unreachable"})
-TAKING_DEEDS = frozenset({"preempt", "maintenance", "unhealthy"})
+OF_NODES = frozenset({"unhealthy", "node_state"})
+"""What only a TPU node can suffer."""
+TAKING_DEEDS = frozenset({"preempt", "maintenance"}) | OF_NODES
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "kill": (),
     "hang": (),
@@ -54,6 +59,16 @@ ORDERS: Mapping[str, tuple[str, ...]] = {
 }
 """What a running machine is ordered to do, with the fields each deed must have."""
 MACHINE_DEEDS = TAKING_DEEDS | ORDERS.keys()
+ONLY_AT: Mapping[str, frozenset[str]] = {
+    "queue_s": frozenset({"tpu.queuedResources.create"}),
+    "unreachable": frozenset({"tpu.nodes.list", "tpu.queuedResources.list"}),
+}
+"""The only methods that can suffer it; any other that a pattern names is passed over."""
+READING = frozenset(
+    {"get", "list", "aggregatedList", "getFromFamily", "getGuestAttributes", "getSerialPortOutput"}
+    | {"generateServiceIdentity"}
+)
+"""Methods of the TPU and Compute services that start no operation, so that none can fail late."""
 CLOUD_DEEDS = frozenset({"access"})
 DEFAULT_PROGRESS = {"file": "**/train.log", "pattern": r"step=(\d+)"}
 
@@ -97,6 +112,8 @@ def at_call(world: World, method: str, resource: str) -> tuple[str, Document] | 
     for key, fault in world.items(KIND):
         on = fault["on"]
         if not waits(fault) or not fnmatchcase(method, str(on.get("method", ""))):
+            continue
+        if not _can_hit(fault["do"], method, resource):
             continue
         if not fnmatchcase(resource, str(on.get("resource", "*"))):
             continue
@@ -192,15 +209,45 @@ def _problem(fault: Any) -> str:
         return f"`on` has exactly one of {sorted(TRIGGERS)}"
     if len(deed) != 1 or not set(deed) <= CALL_DEEDS | MACHINE_DEEDS | CLOUD_DEEDS:
         return f"`do` has exactly one of {sorted(CALL_DEEDS | MACHINE_DEEDS | CLOUD_DEEDS)}"
-    if set(deed) <= CLOUD_DEEDS and "step" in on:
-        return f"`{next(iter(deed))}` strikes no machine: `on` needs `method` or `after_s`"
-    if set(deed) <= CALL_DEEDS and "method" not in on:
-        return f"`{next(iter(deed))}` happens to a call: `on` needs `method`"
-    return _lacking(*next(iter(deed.items())))
+    return _misplaced(on, deed) or _lacking(*next(iter(deed.items())))
+
+
+def _misplaced(on: Mapping[str, Any], deed: Mapping[str, Any]) -> str:
+    """What the deed could never happen to, where `on` is as it is."""
+    kind = next(iter(deed))
+    if kind in CLOUD_DEEDS and "step" in on:
+        return f"`{kind}` strikes no machine: `on` needs `method` or `after_s`"
+    if kind in CALL_DEEDS and "method" not in on:
+        return f"`{kind}` happens to a call: `on` needs `method`"
+    if kind in ONLY_AT and not any(fnmatchcase(method, str(on["method"])) for method in ONLY_AT[kind]):
+        return f"`{kind}` happens only to {', '.join(sorted(ONLY_AT[kind]))}"
+    return ""
+
+
+def _can_hit(deed: Mapping[str, Any], method: str, resource: str) -> bool:
+    """Whether a call can suffer the deed: one that nothing could come of has not fired."""
+    if "fail_operation" in deed:
+        service, collection, verb = method.split(".", 2)
+        return service in {"tpu", "compute"} and not collection.lower().endswith("operations") and verb not in READING
+    if "unreachable" in deed and "/-" not in resource:
+        return False
+    return all(method in ONLY_AT[kind] for kind in deed if kind in ONLY_AT)
+
+
+def _badly_placed(value: Any) -> str:
+    known = sorted(AWAY | {"TERMINATED"})
+    given = value if isinstance(value, Mapping) else {}
+    state, then, for_s = given.get("state"), given.get("then", "READY"), given.get("for_s", 0)
+    ends = {"READY", "UNKNOWN"} if state == "REPAIRING" else {"READY"}
+    if state not in known or then not in ends or set(given) - {"state", "for_s", "then"}:
+        return f"`node_state` needs `state` (one of {', '.join(known)}), and perhaps `for_s`; a repair may have `then`"
+    return "" if isinstance(for_s, int | float) and for_s >= 0 else "`node_state`: for_s must be a number of seconds"
 
 
 def _lacking(kind: str, value: Any) -> str:
     """What an order's fields lack; kinds that are no orders judge their values when they strike."""
+    if kind == "node_state":
+        return _badly_placed(value)
     fields = ORDERS.get(kind, ())
     if kind in {"kill", "hang", "device_held"} and not (isinstance(value, str) and value):
         return f"`{kind}` names the process: a part of its command line"

@@ -9,7 +9,7 @@ from tpuops.localcloud.core import machines, script
 from tpuops.localcloud.core.compute import transitions as instances
 from tpuops.localcloud.core.events import Answered, Control
 from tpuops.localcloud.core.scene import Action, Scene
-from tpuops.localcloud.core.tpu import maintenance
+from tpuops.localcloud.core.tpu import away, maintenance
 from tpuops.localcloud.core.tpu import transitions as nodes
 from tpuops.localcloud.core.world import Document
 
@@ -45,16 +45,16 @@ def preempt(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
     notice_s = float(how.get("notice_s", 0.0))
     if notice_s:
         machines.notify(scene, _siblings(scene, machine), {"preempted": "TRUE"})
-        scene.later(notice_s, "machine.preempt", machine=machine["id"])
+        scene.later(notice_s, "machine.preempt", machine=machine["id"], gone=bool(how.get("gone")))
     else:
-        _take(scene, machine)
+        _take(scene, machine, bool(how.get("gone")))
 
 
 def preempted(scene: Scene, timer: Document) -> None:
     """The notice is over; a machine that went by itself meanwhile is left alone."""
     machine = scene.world.get("machine", timer["machine"])
     if machine is not None and machine["running"]:
-        _take(scene, machine)
+        _take(scene, machine, timer["gone"])
 
 
 def maintain(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
@@ -79,9 +79,14 @@ def rebooted(scene: Scene, timer: Document) -> None:
 
 def sicken(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
     """The node that the machine belongs to says it is unwell."""
-    if machine["kind"] == "tpu":
-        health = str(how.get("health", "UNHEALTHY_TENSORFLOW"))
-        maintenance.sicken(scene, _node_of(machine), health, float(how.get("for_s", 0.0)))
+    health = str(how.get("health", "UNHEALTHY_TENSORFLOW"))
+    maintenance.sicken(scene, _node_of(machine), health, float(how.get("for_s", 0.0)))
+
+
+def take_out(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
+    """The node that the machine belongs to is repaired, restarted, reimaged, hidden or terminated."""
+    then = str(how.get("then", "READY"))
+    away.take_out(scene, _node_of(machine), str(how["state"]), float(how.get("for_s", 0.0)), then)
 
 
 def _node_of(machine: Document) -> str:
@@ -94,16 +99,17 @@ def _siblings(scene: Scene, machine: Document) -> list[str]:
     return list(node["machines"]) if node else [machine["id"]]
 
 
-def _take(scene: Scene, machine: Document) -> None:
+def _take(scene: Scene, machine: Document, gone: bool) -> None:
     if machine["kind"] == "tpu":
-        preempt_node(scene, machine["project"], machine["zone"], machine["name"])
+        nodes.preempt(scene, _node_of(machine), gone=gone)
     else:
         instances.preempt(scene, f"{machine['project']}/{machine['zone']}/{machine['name']}")
 
 
-def preempt_node(scene: Scene, project: str, zone: str, name: str) -> None:
-    """Google takes a node, also one that has no machine yet because it is still being created."""
-    nodes.preempt(scene, f"projects/{project}/locations/{zone}/nodes/{name}")
+def preempt_node(scene: Scene, project: str, zone: str, name: str, how: Any = True) -> bool:
+    """Google takes a node, also one that has no machine yet because it is still being created; False: there is none."""
+    gone = isinstance(how, Mapping) and bool(how.get("gone"))
+    return nodes.preempt(scene, f"projects/{project}/locations/{zone}/nodes/{name}", gone=gone)
 
 
 def target(scene: Scene, fault: Mapping[str, Any], name: str = "") -> Document | None:
@@ -113,6 +119,8 @@ def target(scene: Scene, fault: Mapping[str, Any], name: str = "") -> Document |
     """
     pattern = str(fault["on"].get("machine", "*"))
     running = [machine for _, machine in scene.world.items("machine") if machine["running"]]
+    if not script.OF_NODES.isdisjoint(fault["do"]):
+        running = [machine for machine in running if machine["kind"] == "tpu"]
     if not script.ORDERS.keys().isdisjoint(fault["do"]):
         running = [machine for machine in running if machine.get("booted")]
     meant = [machine for machine in running if script.matches(machine, pattern)]
@@ -143,5 +151,6 @@ _TAKING: Mapping[str, Callable[[Scene, Document, Mapping[str, Any]], None]] = {
     "preempt": preempt,
     "maintenance": maintain,
     "unhealthy": sicken,
+    "node_state": take_out,
 }
 ACTIONS: Mapping[str, Action] = {"machine.preempt": preempted, "machine.reboot": rebooted}

@@ -12,7 +12,7 @@ from tpuops.localcloud.core.project import methods as project
 from tpuops.localcloud.core.routes import Route, Routes
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.storage import methods as storage
-from tpuops.localcloud.core.tpu import maintenance, queue_life
+from tpuops.localcloud.core.tpu import away, maintenance, queue_life
 from tpuops.localcloud.core.tpu import methods as tpu
 from tpuops.localcloud.core.tpu import transitions as tpu_transitions
 from tpuops.localcloud.core.world import Document
@@ -36,6 +36,7 @@ ACTIONS: Mapping[str, Action] = {
     **tpu_transitions.ACTIONS,
     **queue_life.ACTIONS,
     **maintenance.ACTIONS,
+    **away.ACTIONS,
     **compute_transitions.ACTIONS,
     **strikes.ACTIONS,
     "machine.boot": _boot_again,

@@ -44,9 +44,10 @@ def perform_queued(call: Call) -> Answer:
     state = queue["shown"]["state"]["state"]
     if state not in QUEUE_VERBS["maintenance"]:
         raise refuse("tpu.state", verb="maintenance", state=state, eid=call.scene.draw.eid())
-    for node in queue["nodes"]:
-        announce(call.scene, node)
-        call.scene.later(call.latency, "tpu.maintain", node=node, operation="", failure={})
+    for node in queue_life.nodes_of(call.scene, queue):
+        name_of_node = node["shown"]["name"]
+        announce(call.scene, name_of_node)
+        call.scene.later(call.latency, "tpu.maintain", node=name_of_node, operation="", failure={})
     return operations.begin(call, "performMaintenance", name, action="queue.reset")
 
 

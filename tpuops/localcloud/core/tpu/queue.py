@@ -85,7 +85,7 @@ def delete(call: Call) -> Answer:
     forced = call.flag("force")
     operation = _admit(call, "delete", name, "queue.delete", before=state, force=forced)
     if forced and not call.failure:
-        for node in queue["nodes"]:
+        for node in queue_life.nodes_of(call.scene, queue):
             transitions.doom(call.scene, node, operation["name"])
     return requests.noted(call, operation)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import timestamp
+from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.tpu import operations, queue_shape, transitions
 from tpuops.localcloud.core.tpu.states import QUEUE_STEPS, step
@@ -46,17 +47,19 @@ def give_up_creation(scene: Scene, name: str) -> None:
         operations.fail(scene, timer["operation"], {"code": 10, "message": "The queued resource is being deleted."})
 
 
-def machines_of(scene: Scene, queue: Document) -> list[str]:
-    """The machines of all its nodes."""
-    found = [scene.world.get(transitions.KIND, name) for name in queue["nodes"]]
-    return [machine for node in found if node is not None for machine in node["machines"]]
+def nodes_of(scene: Scene, queue: Document) -> list[Document]:
+    """Its nodes that are there; one that somebody made later under the name of one it lost is not its own."""
+    found = (scene.world.get(transitions.KIND, name) for name in queue["nodes"])
+    return [
+        node for node in found if node is not None and node["shown"].get("queuedResource") == queue["shown"]["name"]
+    ]
 
 
 def drop_nodes(scene: Scene, queue: Document) -> None:
     """Its nodes are gone, machines and disks too."""
-    machines.remove(scene, machines_of(scene, queue))
-    for name in queue["nodes"]:
-        transitions.forget(scene, name)
+    for node in nodes_of(scene, queue):
+        machines.remove(scene, node["machines"])
+        transitions.forget(scene, node["shown"]["name"])
     queue["nodes"] = []
 
 
@@ -83,9 +86,10 @@ def provisioned(scene: Scene, timer: Document) -> None:
     queue = _in(scene, timer, "WAITING_FOR_RESOURCES")
     if queue is None:
         return
-    if queue["failure"]:
+    failure = queue["failure"] or _taken(scene, queue)
+    if failure:
         forget_plans(scene, timer["queue"])
-        move(scene, queue, "FAILED", "SERVICE", queue["failure"])
+        move(scene, queue, "FAILED", "SERVICE", failure)
         return
     for planned in queue["plan"]:
         shown = {**planned, "id": scene.draw.number(), "createTime": timestamp(scene.now), "state": "CREATING"}
@@ -96,14 +100,20 @@ def provisioned(scene: Scene, timer: Document) -> None:
     scene.later(scene.profile.latency("tpu.nodes.create"), "queue.activate", queue=timer["queue"])
 
 
+def _taken(scene: Scene, queue: Document) -> Document:
+    """The failure of a request whose node's name was taken while it waited (what Google does is unverified)."""
+    names = (planned["name"] for planned in queue["plan"])
+    taken = next((name for name in names if scene.world.get(transitions.KIND, name) is not None), None)
+    return {"code": 6, "message": TABLE["tpu.exists"].text.format(name=taken)} if taken else {}
+
+
 def activated(scene: Scene, timer: Document) -> None:
     """All nodes are ready."""
     queue = _in(scene, timer, "PROVISIONING")
     if queue is None:
         return
-    for name in queue["nodes"]:
-        node = scene.world.get(transitions.KIND, name)
-        if node is not None and node["shown"]["state"] == "CREATING":
+    for node in nodes_of(scene, queue):
+        if node["shown"]["state"] == "CREATING":
             transitions.bring_up(scene, node)
     move(scene, queue, "ACTIVE", "SERVICE")
     if queue["run_s"]:
@@ -113,10 +123,16 @@ def activated(scene: Scene, timer: Document) -> None:
 def lost(scene: Scene, timer: Document) -> None:
     """One of its nodes was deleted or taken: it is being suspended."""
     queue = scene.world.get(KIND, timer["queue"])
-    if queue is not None and queue["shown"]["state"]["state"] in {"PROVISIONING", "ACTIVE"}:
-        forget_plans(scene, timer["queue"])
-        move(scene, queue, "SUSPENDING", timer["by"])
-        scene.later(latency(scene, "suspend"), "queue.suspended", queue=timer["queue"], by=timer["by"])
+    if queue is not None and timer["node"] in queue["nodes"]:
+        _suspend(scene, queue, timer["by"])
+
+
+def _suspend(scene: Scene, queue: Document, by: str) -> None:
+    if queue["shown"]["state"]["state"] in {"PROVISIONING", "ACTIVE"}:
+        name = queue["shown"]["name"]
+        forget_plans(scene, name)
+        move(scene, queue, "SUSPENDING", by)
+        scene.later(latency(scene, "suspend"), "queue.suspended", queue=name, by=by)
 
 
 def ended(scene: Scene, timer: Document) -> None:
@@ -124,7 +140,7 @@ def ended(scene: Scene, timer: Document) -> None:
     queue = _in(scene, timer, "ACTIVE")
     if queue is not None:
         drop_nodes(scene, queue)
-        lost(scene, {**timer, "by": "SERVICE"})
+        _suspend(scene, queue, "SERVICE")
 
 
 def suspended(scene: Scene, timer: Document) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+AWAY = frozenset({"RESTARTING", "REIMAGING", "REPAIRING", "HIDING"})
+"""What Google itself may do to a node that is ready; its machines are down meanwhile."""
+PASSING = AWAY | {"HIDDEN", "UNHIDING"}
 NODE_VERBS: Mapping[str, frozenset[str]] = {
     # Deletion is allowed in every state.
     "stop": frozenset({"READY"}),
@@ -17,12 +20,22 @@ NODE_VERBS: Mapping[str, frozenset[str]] = {
 }
 NODE_STEPS: Mapping[str, frozenset[str]] = {
     "CREATING": frozenset({"READY", "PREEMPTED", "DELETING"}),
-    "READY": frozenset({"STOPPING", "PREEMPTED", "DELETING"}),
+    "READY": frozenset({"STOPPING", "PREEMPTED", "TERMINATED", "DELETING"} | AWAY),
+    "RESTARTING": frozenset({"READY", "DELETING"}),
+    "REIMAGING": frozenset({"READY", "DELETING"}),
+    "REPAIRING": frozenset({"READY", "UNKNOWN", "DELETING"}),
+    "HIDING": frozenset({"HIDDEN", "DELETING"}),
+    "HIDDEN": frozenset({"UNHIDING", "DELETING"}),
+    "UNHIDING": frozenset({"READY", "DELETING"}),
+    "UNKNOWN": frozenset({"DELETING"}),
     "STOPPING": frozenset({"STOPPED", "READY", "PREEMPTED", "DELETING"}),
     "STOPPED": frozenset({"STARTING", "PREEMPTED", "DELETING"}),
     "STARTING": frozenset({"READY", "STOPPED", "PREEMPTED", "DELETING"}),
     "PREEMPTED": frozenset({"DELETING"}),
-    "DELETING": frozenset({"CREATING", "READY", "STOPPING", "STOPPED", "STARTING", "PREEMPTED"}),  # a deletion failed
+    "TERMINATED": frozenset({"DELETING"}),
+    "DELETING": frozenset(  # a deletion failed
+        {"CREATING", "READY", "STOPPING", "STOPPED", "STARTING", "PREEMPTED", "TERMINATED", "UNKNOWN", *PASSING}
+    ),
 }
 QUEUE_VERBS: Mapping[str, frozenset[str]] = {
     # Deletion with `force` is allowed in every state; without it only here.

@@ -19,6 +19,7 @@ KIND = "tpu.node"
 LEGACY_PORT = 8470
 CHANGES = ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain")
 """Actions that a deletion or a preemption overtakes."""
+TAKEN = frozenset({"DELETING", "PREEMPTED", "TERMINATED"})
 PREEMPTED_WHILE_CREATED = "Cloud TPU received a bad request. update is not supported while in state PREEMPTED {eid}"
 """A spot node that is taken during creation fails its operation with code 3 and this text (google-cloud.md 2.2)."""
 
@@ -50,14 +51,13 @@ def abandon(scene: Scene, name: str) -> None:
             operations.fail(scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
 
 
-def doom(scene: Scene, name: str, operation: str) -> None:
+def doom(scene: Scene, node: Document, operation: str) -> None:
     """The node begins to go with the queued resource that is being deleted by `operation`."""
-    node = scene.world.get(KIND, name)
-    if node is not None and node["shown"]["state"] != "DELETING":
-        abandon(scene, name)
+    if node["shown"]["state"] != "DELETING":
+        abandon(scene, node["shown"]["name"])
         machines.halt(scene, node["machines"])
         _settle(scene, node, "DELETING")
-        scene.world.put(KIND, name, {**node, "busy": operation})
+        scene.world.put(KIND, node["shown"]["name"], {**node, "busy": operation})
 
 
 def forget(scene: Scene, name: str) -> None:
@@ -121,26 +121,51 @@ def deleted(scene: Scene, timer: Document) -> None:
     _end(scene, timer, None)
 
 
-def preempt(scene: Scene, name: str) -> None:
-    """Google takes the node: machines die, running operations fail, and only deletion is left to do."""
+def preempt(scene: Scene, name: str, *, gone: bool = False) -> bool:
+    """Google takes the node: machines die, running operations fail, and only deletion is left to do.
+
+    `gone` leaves not even that: the node is not there any more, as was seen too (google-cloud.md 2.2). False where
+    there was nothing to take.
+    """
     node = scene.world.get(KIND, name)
-    if node is None or node["shown"]["state"] in {"DELETING", "PREEMPTED"}:
-        return
+    if node is None or node["shown"]["state"] in TAKEN:
+        return False
     for action in CHANGES:
         for timer in scene.cancel(action, node=name):
             message = PREEMPTED_WHILE_CREATED.format(eid=scene.draw.eid())
             operations.fail(scene, timer["operation"], {"code": 3, "message": message})
+    lose(scene, node, "PREEMPTED")
+    if gone:
+        machines.remove(scene, node["machines"])
+        scene.world.drop(KIND, name)
+    return True
+
+
+def lose(scene: Scene, node: Document, state: str) -> None:
+    """The node has come to its end, in `state`; the queued resource behind it learns of that."""
     machines.halt(scene, node["machines"])
     node["shown"].pop("upcomingMaintenance", None)
-    _settle(scene, node, "PREEMPTED")
+    _settle(scene, node, state)
     _tell_queue(scene, node, "SERVICE")
+
+
+def leave(scene: Scene, node: Document, state: str) -> None:
+    """The node is away for a while (`states.PASSING`): its machines are down until it is ready again."""
+    machines.halt(scene, node["machines"])
+    _settle(scene, node, state)
+
+
+def come_back(scene: Scene, node: Document) -> None:
+    """The node that was away is ready, on the same disks."""
+    _settle(scene, node, "READY")
+    machines.boot(scene, node["machines"])
 
 
 def _tell_queue(scene: Scene, node: Document, by: str) -> None:
     """The queued resource that stands behind the node learns that it lost it."""
     queue = node["shown"].get("queuedResource")
     if queue:
-        scene.later(0.0, "queue.lost", queue=queue, by=by)
+        scene.later(0.0, "queue.lost", queue=queue, node=node["shown"]["name"], by=by)
 
 
 def _place_workers(scene: Scene, node: Document) -> None:
