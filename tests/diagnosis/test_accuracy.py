@@ -1,8 +1,10 @@
 """The labelled excerpts: class and action, healthy logs, users' errors, first sight, and the same failures varied."""
 
+import itertools
+
 import pytest
 
-from tests.diagnosis.rows import CORPUS, FOURTH, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
+from tests.diagnosis.rows import CORPUS, FIFTH, FOURTH, FURTHER, HARMLESS, MESSAGES, SECOND, USER_ERRORS
 from tests.diagnosis.variations import VARIATIONS, cut_after_decisive
 from tpuops.diagnosis.engine import packaged_engine
 from tpuops.diagnosis.examine import examine
@@ -10,6 +12,7 @@ from tpuops.diagnosis.ladder import decide
 from tpuops.diagnosis.logs import verdict_on_text
 from tpuops.diagnosis.verdict import Budgets, Move, Shape
 
+SETS = {"corpus": CORPUS, "further": FURTHER, "second": SECOND, "fourth": FOURTH, "fifth": FIFTH}
 NOTHING_TELLS = {"hf-13956", "brax-87-slow-compile"}
 """Nothing in their text tells a start from a stall."""
 ANOTHER_ACTION = (cut_after_decisive, "sgljax-857-tpu-in-use-child")
@@ -38,14 +41,14 @@ def test_at_least_98_percent_of_the_corpus_have_an_acceptable_action():
     assert len(wrong) <= 0.02 * len(CORPUS), wrong
 
 
-@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND, FOURTH], ids=["corpus", "further", "second", "fourth"])
+@pytest.mark.parametrize("rows", SETS.values(), ids=SETS)
 def test_no_healthy_log_is_flagged(rows):
     healthy = [row for row in rows if row["class"] == "healthy"]
     assert healthy
     assert [row["id"] for row in healthy if not right_class(row)] == []
 
 
-@pytest.mark.parametrize("rows", [CORPUS, FURTHER, SECOND, FOURTH], ids=["corpus", "further", "second", "fourth"])
+@pytest.mark.parametrize("rows", SETS.values(), ids=SETS)
 def test_no_users_error_is_retried(rows):
     only_a_person = [row for row in rows if set(row["acceptable_actions"]) <= USER_ERRORS]
     retried = []
@@ -60,7 +63,7 @@ def test_no_users_error_is_retried(rows):
 
 
 def test_a_users_own_error_never_costs_a_retry():
-    for row in CORPUS + FURTHER + SECOND + FOURTH:
+    for row in itertools.chain(*SETS.values()):
         if row["class"] == "user_code_error":
             verdict = verdict_on_text(row["text"].encode())
             assert decide(verdict, Shape(), (), Budgets(), step=1).move is Move.GIVE_UP, row["id"]
@@ -70,21 +73,25 @@ def test_the_further_excerpts_are_many_and_from_other_threads():
     assert len({row["source"] for row in FURTHER}) >= 60
     seen = {row["source"] for row in CORPUS + FURTHER + SECOND}
     assert len({row["source"] for row in FOURTH} - seen) == len(FOURTH) >= 40
-    assert all(row["source"].startswith("https://github.com/") for row in FURTHER + SECOND + FOURTH)
+    seen |= {row["source"] for row in FOURTH}
+    assert len({row["source"] for row in FIFTH} - seen) == len(FIFTH) >= 130
+    assert sum(row["class"] == "healthy" for row in FIFTH) >= 30
+    assert all(row["source"].startswith("https://github.com/") for row in FURTHER + SECOND + FOURTH + FIFTH)
 
 
 def test_first_sight_is_recorded_as_it_was():
     """What the signatures said before they had seen the excerpts, classes and actions.
 
     The fourth set was chosen for what the first three lack (services beside Google's own, Kubernetes, IAP, refused
-    requests), so its share is the lower one.
+    requests), so its share is the lower one. Of the fifth set 37 excerpts are healthy logs that sound alarming, of
+    which one was flagged; of its 100 failures 80 classes and 91 actions were right, and no user's error was retried.
     """
-    for rows, classes, actions in ((FURTHER, 66, 72), (SECOND, 34, 38), (FOURTH, 38, 43)):
+    for rows, classes, actions in ((FURTHER, 66, 72), (SECOND, 34, 38), (FOURTH, 38, 43), (FIFTH, 116, 127)):
         assert sum(row["first_sight"]["class"] == row["class"] for row in rows) == classes
         assert sum(row["first_sight"]["action"] in row["acceptable_actions"] for row in rows) == actions
 
 
-@pytest.mark.parametrize("rows", [FURTHER, SECOND, FOURTH], ids=["further", "second", "fourth"])
+@pytest.mark.parametrize("rows", [FURTHER, SECOND, FOURTH, FIFTH], ids=["further", "second", "fourth", "fifth"])
 def test_what_first_sight_missed_was_mended(rows):
     wrong = [row["id"] for row in rows if not (right_class(row) and right_action(row))]
     assert set(wrong) <= NOTHING_TELLS
@@ -107,7 +114,7 @@ def test_a_varied_excerpt_has_the_same_verdict(variation):
 def test_nearly_every_varied_further_excerpt_has_the_same_verdict():
     """Of these nobody wrote the signatures with variations in view."""
     wrong, count = [], 0
-    for row in [row for row in FURTHER + SECOND + FOURTH if row["id"] not in NOTHING_TELLS]:
+    for row in [row for row in FURTHER + SECOND + FOURTH + FIFTH if row["id"] not in NOTHING_TELLS]:
         line = next((line for line in row["text"].split("\n") if row["decisive_line"] in line), row["decisive_line"])
         for variation in VARIATIONS:
             count += 1

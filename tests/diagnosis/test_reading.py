@@ -15,6 +15,7 @@ from tpuops.diagnosis.scan import scanned
 
 FAILURE = b"OSError: [Errno 28] No space left on device\n"
 NOISE = b"I0301 10:00:00.000001 7 loader.py:1] shard %d opened\n"
+KEY_ERROR = b'Traceback (most recent call last):\n  File "train.py", line 9, in f\nKeyError: 5\n'
 LOG = b"".join(NOISE % n for n in range(9_000)) + FAILURE + b"".join(NOISE % n for n in range(500))
 
 
@@ -152,3 +153,34 @@ def test_in_a_log_full_of_progress_and_alarms_only_the_last_word_counts():
 def test_colour_codes_of_many_kinds_are_taken_out():
     coloured = b"".join(b"\x1b[38;5;%dmword%d\x1b[0m\x1b]0;title\x07 " % (n, n) for n in range(300))
     assert clean(coloured) == b"".join(b"word%d " % n for n in range(300))
+
+
+IGNORED = (
+    b"Exception ignored in: <function Loader.__del__ at 0x7f00>\nTraceback (most recent call last):\n"
+    b'  File "loader.py", line 9, in __del__\n    self.close()\nRuntimeError: worker is killed by signal: Killed.\n'
+)
+
+
+@pytest.mark.parametrize("prefix", [b"", b"(Trainer pid=8, ip=10.0.0.3) ", b"2026-01-02T03:04:05.678901Z "])
+def test_an_exception_that_python_ignored_is_no_failure_and_hides_none(prefix):
+    log = b"".join(prefix + line + b"\n" for line in (b"saved the model\n" + IGNORED).splitlines())
+    assert judged([log]).failure_class == "healthy"
+    cause = b"OSError: [Errno 28] No space left on device\n"
+    assert judged([log + prefix + cause]).failure_class == "disk_full"
+    own = b"".join(prefix + line + b"\n" for line in KEY_ERROR.splitlines())
+    assert judged([log + own]).failure_class == "user_code_error"
+
+
+def test_batches_of_one_epoch_are_progress():
+    alarm = b"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n"
+    bars = b"".join(b"Epoch: [1]  [%3d/782]  loss: 4.12 (4.33)\n" % batch for batch in range(10, 60, 10))
+    assert judged([bars[:40] + alarm + bars]).failure_class == "healthy"
+    stuck = b"Epoch: [1]  [ 50/782]  loss: 4.12 (4.33)\n" * 9
+    assert judged([stuck + alarm + stuck]).failure_class == "host_oom"
+
+
+def test_tries_are_no_progress():
+    tries = b"".join(b"step=40 attempt %d/10\n" % number for number in range(1, 9))
+    assert (
+        judged([b"step=40\n" + b"OSError: [Errno 28] No space left on device\n" + tries]).failure_class == "disk_full"
+    )

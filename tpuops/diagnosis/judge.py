@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine
 from tpuops.diagnosis.lines import bare
-from tpuops.diagnosis.messages import are_shipped, goes_on, message_around
+from tpuops.diagnosis.messages import are_ignored, are_shipped, goes_on, message_around
 from tpuops.diagnosis.scan import Hit, Log
 from tpuops.diagnosis.signatures import Case, Role, Signature
 from tpuops.diagnosis.verdict import Action
@@ -124,7 +124,7 @@ def judge(log: Log, engine: Engine, *, failed: bool = False) -> Judgement:
 
 
 def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, ...]:
-    benign = [hit for hit in hits if engine.benign.search(message_around(hit.before, hit.line, hit.after))]
+    benign = [hit for hit in hits if _is_benign(hit, engine)]
     left = [hit for hit in hits if not any(hit is each for each in benign)]
     fired = {hit.signature.id for hit in left} | log.context | {hit.signature.id for hit in log.withdrawn}
     seen = Counter[str]()
@@ -135,6 +135,13 @@ def _findings(hits: Sequence[Hit], log: Log, engine: Engine) -> tuple[Finding, .
         *(_explained_away(each, resolved) for each in resolved),
         *(_finding(hit, dropped=HARMLESS) for hit in benign),
     )
+
+
+def _is_benign(hit: Hit, engine: Engine) -> bool:
+    """Whether the message that a hit is part of is known to be harmless, or an exception that Python ignored."""
+    lines = [*hit.before.replace(b"\x0b", b"\n").split(b"\n")[:-1], hit.line]
+    message = message_around(hit.before, hit.line, hit.after)
+    return bool(engine.benign.search(message)) or len(lines) - 1 in are_ignored(lines)
 
 
 def _finding(hit: Hit, dropped: str = "") -> Finding:
@@ -282,11 +289,11 @@ def _first_alarm(log: Log, engine: Engine, explained: frozenset[int]) -> tuple[i
     pieces = [(number, piece) for number, line in whole for piece in line.split(b"\x0b")]
     lines = [piece for _, piece in pieces]
     last = next((at for at in range(len(lines) - 1, -1, -1) if engine.progress.search(lines[at])), -1)
-    shipped = are_shipped(lines[last + 1 :])
+    shipped, ignored = are_shipped(lines[last + 1 :]), are_ignored(lines)
     harmless = last >= 0 and bool(engine.benign.search(lines[last]))
     for at in range(last + 1, len(lines)):
         belongs = harmless and goes_on(lines[at], lines[at - 1], shipped=shipped)
-        harmless = belongs or bool(engine.benign.search(lines[at]))
+        harmless = belongs or at in ignored or bool(engine.benign.search(lines[at]))
         if not harmless and pieces[at][0] not in explained and _is_alarm(lines[at]):
             return pieces[at]
     return None

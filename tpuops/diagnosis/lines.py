@@ -31,6 +31,7 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _CLOCK = re.compile(rb"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TRIED_AGAIN = re.compile(rb"\b(?:retr(?:y|ies|ying)|attempt|try|tries)\b", re.IGNORECASE)
 _NOT_FINITE = re.compile(rb"\b(?:nan|inf)\b", re.IGNORECASE)
 
 
@@ -66,14 +67,16 @@ def source_of(line: bytes) -> bytes:
 
 
 def advance_of(line: bytes) -> bytes:
-    """What a progress line says of how far training is: the step, or the line without its clock; empty for no news.
+    """What a progress line says of how far training is: its counts, or the line without its clock; empty for no news.
 
+    Epoch and batch count together, since the one stands still while the other advances; the count of tries does not.
     Step 0 is no news, nor is a line whose numbers are not finite.
     """
     if _NOT_FINITE.search(line):
         return b""
-    found = _STEP.search(line)
-    if found is None:
+    values = [next(filter(None, found.groups())) for found in _STEP.finditer(line)]
+    if not values:
         return _CLOCK.sub(b"", line)
-    value = next(each for each in found.groups() if each)
-    return b"" if value.strip(b"0.,") == b"" else value
+    if _TRIED_AGAIN.search(line):
+        values = values[:1]
+    return b" ".join(values) if any(each.strip(b"0.,") for each in values) else b""

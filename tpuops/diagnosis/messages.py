@@ -19,6 +19,9 @@ _REST = re.compile(rb"\s|[:{}\[\]()\"',;.=&%]|Additional GRPC error|$")
 _STATUS = re.compile(rb"[A-Z][A-Z_]{3,}: ")
 _OPEN_ENDS = (b":", b",", b"=", b"(")
 _ONLY_A_LEVEL = (b": I", b": W", b": E", b": F")
+_IGNORED = re.compile(rb"Exception ignored in\b")
+_TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
+_EXCEPTION = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::|[ \t]*$)")
 _LINE_END = re.compile(rb"[\n\x0b]")
 _REACH = 12
 """Lines a message may go on for and still be known by its first."""
@@ -39,6 +42,19 @@ def goes_on(line: bytes, previous: bytes, *, shipped: bool = False) -> bool:
     if end.endswith(_ONLY_A_LEVEL):
         return True
     return bool(_REST.match(text)) or bool(_STATUS.match(text) and end.endswith(_OPEN_ENDS))
+
+
+def are_ignored(lines: Sequence[bytes]) -> frozenset[int]:
+    """Which lines belong to an exception that Python ignored, by index: raised where nobody can catch it, such as in a
+    destructor at the program's end. The notice comes first, then the traceback, then the exception."""
+    ignored, previous = set[int](), b""
+    for at, line in enumerate(lines):
+        text = bare(line)
+        follows = _TRACEBACK.match(text) if _IGNORED.match(previous) else not _EXCEPTION.match(previous)
+        if _IGNORED.match(text) or (at - 1 in ignored and follows):
+            ignored.add(at)
+        previous = text
+    return frozenset(ignored)
 
 
 def are_shipped(lines: Sequence[bytes]) -> bool:
