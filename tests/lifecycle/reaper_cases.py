@@ -25,8 +25,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.cloud_fixture import LocalCloud
+from tests.lifecycle.bodies import INSTANCES, NODES, PLACE, instance, node, queued
 from tpuops import switch, templates
-from tpuops.resources import Owned, Place
+from tpuops.resources import Owned
 from tpuops.stages.lease import Holder
 
 GRACE_S = 4.0
@@ -34,9 +35,6 @@ LOOK_S = 1.0
 LIVES_S = 16.0  # how long the cases are watched: several graces, on a machine that does much else
 PATIENCE_S = 90.0  # more, on a machine that is busy
 REAL = "real"
-PLACE = Place("local-tests", "us-central1-a")
-NODES = f"/v2/projects/{PLACE.project}/locations/{PLACE.zone}"
-INSTANCES = f"/compute/v1/projects/{PLACE.project}/zones/{PLACE.zone}/instances"
 BUCKET = "the-reapers-bucket"
 TERMS = switch.Terms(1.0, GRACE_S)
 
@@ -134,7 +132,7 @@ class Play:
         self._node(case, orders("node", watched))
         if case.vm:
             labels = {} if case.foreign_vm else dict(case.owned.labels)
-            self._vm(case, labels, orders("vm", watched))
+            self.cloud.ask("POST", INSTANCES, instance(f"{case.node}-vm", labels, orders("vm", watched)))
         if case.fails:
             aimed = f"{BUCKET}/tpuops/{case.name}/*" if case.fails.startswith("storage") else f"*/{case.node}-vm"
             on = {"method": case.fails, "resource": aimed}
@@ -145,31 +143,11 @@ class Play:
         self._start(case)
 
     def _node(self, case: Case, metadata: Mapping[str, str]) -> None:
-        node = {
-            "acceleratorType": "v3-8",
-            "runtimeVersion": "tpu-ubuntu2204-base",
-            "labels": dict(case.owned.labels),
-            "metadata": metadata,
-        }
+        body = node(case.owned.labels, metadata)
         if case.queued:
-            spec = {"parent": NODES[4:], "nodeId": case.node, "node": node}
-            path = f"{NODES}/queuedResources?queuedResourceId={case.node}"
-            self.cloud.ask("POST", path, {"tpu": {"nodeSpec": [spec]}})
+            self.cloud.ask("POST", f"{NODES}/queuedResources?queuedResourceId={case.node}", queued(case.node, body))
         else:
-            self.cloud.ask("POST", f"{NODES}/nodes?nodeId={case.node}", node)
-
-    def _vm(self, case: Case, labels: Mapping[str, str], metadata: Mapping[str, str]) -> None:
-        image = "projects/debian-cloud/global/images/family/debian-12"
-        instance = {
-            "name": f"{case.node}-vm",
-            "machineType": f"zones/{PLACE.zone}/machineTypes/e2-small",
-            "labels": labels,
-            "metadata": {"items": [{"key": key, "value": value} for key, value in metadata.items()]},
-            "disks": [{"boot": True, "autoDelete": True, "initializeParams": {"sourceImage": image}}],
-            "networkInterfaces": [{"network": f"projects/{PLACE.project}/global/networks/default"}],
-            "serviceAccounts": [{"email": "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}],
-        }
-        self.cloud.ask("POST", INSTANCES, instance)
+            self.cloud.ask("POST", f"{NODES}/nodes?nodeId={case.node}", body)
 
     def _start(self, case: Case) -> None:
         (folder := self.folder / case.name).mkdir()

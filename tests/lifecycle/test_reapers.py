@@ -14,15 +14,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.lifecycle.bodies import INSTANCES, NODES, PLACE, instance, node, queued
 from tests.lifecycle.conftest import ENVIRONMENT, TRAINER, User, kill
 from tpuops import embedded, switch
-from tpuops.resources import Owned, Place
+from tpuops.resources import Owned
+from tpuops.stages.lease import Holder
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 
@@ -30,9 +33,7 @@ GRACE_S = 12.0
 MARGIN_S = 75.0
 """Looks, the training's end, its outputs and the deletions, on a machine that does much else at once."""
 
-PLACE = Place("local-tests", "us-central1-a")
-NODES = f"/v2/projects/{PLACE.project}/locations/{PLACE.zone}"
-INSTANCES = f"/compute/v1/projects/{PLACE.project}/zones/{PLACE.zone}/instances"
+TERMS = switch.terms(timedelta(seconds=GRACE_S))
 
 
 @pytest.fixture
@@ -111,29 +112,50 @@ def names(user: User) -> set[str]:
 
 def plant(user: User, name: str, owner: str, environment: str) -> None:
     """A TPU that looks nearly like one of ours."""
-    node = {
-        "acceleratorType": "v3-8",
-        "runtimeVersion": "tpu-ubuntu2204-base",
-        "labels": dict(Owned(environment, owner).labels),
-    }
-    ask(user, "POST", f"{NODES}/nodes?nodeId={name}", node)
+    labels = Owned(environment, owner).labels
+    ask(user, "POST", f"{NODES}/nodes?nodeId={name}", node(labels, {}))
 
 
-def queue(user: User, name: str) -> None:
-    """A queued resource as a controller leaves it that died while it waited: nobody will come."""
-    owned = Owned("queued", "ada")
-    bucket = next(each["name"] for each in ask(user, "GET", f"/storage/v1/b?project={PLACE.project}")["items"])
+def bucket(user: User) -> str:
+    return str(next(each["name"] for each in ask(user, "GET", f"/storage/v1/b?project={PLACE.project}")["items"]))
+
+
+def queue(user: User, environment: str, *, watches: tuple[str, ...] = ("node",), vm: bool = False) -> None:
+    """A TPU from the queue, perhaps with a VM, made with what the product gives its machines; who of them `watches`
+    has the product's startup script."""
+    owned, name = Owned(environment, "ada"), f"tpuops-{environment}-ada"
     end = datetime.now(UTC) + timedelta(days=1)
-    watched = switch.Watched(owned, bucket, (PLACE, name), None, end)
-    metadata = switch.orders("node", watched, switch.terms(timedelta(seconds=GRACE_S)))
-    node = {
-        "acceleratorType": "v3-8",
-        "runtimeVersion": "tpu-ubuntu2204-base",
-        "labels": dict(owned.labels),
-        "metadata": dict(metadata),
-    }
-    spec = {"parent": NODES[4:], "nodeId": name, "node": node}
-    ask(user, "POST", f"{NODES}/queuedResources?queuedResourceId={name}", {"tpu": {"nodeSpec": [spec]}})
+    watched = switch.Watched(owned, bucket(user), (PLACE, name), (PLACE, f"{name}-vm") if vm else None, end)
+    told = {role: dict(switch.orders(role, watched, TERMS)) if role in watches else {} for role in ("node", "vm")}
+    body = queued(name, node(owned.labels, told["node"]))
+    ask(user, "POST", f"{NODES}/queuedResources?queuedResourceId={name}", body)
+    if vm:
+        ask(user, "POST", INSTANCES, instance(f"{name}-vm", owned.labels, told["vm"]))
+
+
+@contextmanager
+def renewed(user: User, *environments: str) -> Iterator[None]:
+    """Somebody holds the leases of these environments, until the block ends: then nobody lets go of them."""
+    over = threading.Event()
+    holder = Holder("t", "ada", "elsewhere", 7, "x", "2026-01-01T00:00:00+00:00", "run", {}, TERMS.ttl_s, TERMS.grace_s)
+    where = f"/upload/storage/v1/b/{bucket(user)}/o?uploadType=media&name="
+
+    def renew() -> None:
+        for each in environments:
+            ask(user, "POST", f"{where}tpuops%2F{each}%2Flease.json", asdict(holder))
+
+    def keep() -> None:
+        while not over.wait(TERMS.renew_s):
+            renew()
+
+    renew()
+    keeping = threading.Thread(target=keep)
+    keeping.start()
+    try:
+        yield
+    finally:
+        over.set()
+        keeping.join()
 
 
 def stepping(user: User) -> int:
@@ -161,25 +183,30 @@ def test_machines_end_themselves_exactly_where_nobody_renews_the_lease(
     decoys = {"tpuops-killed-ada-2": ("ada-2", "killed"), "tpuops-killed-ad": ("ad", "killed")}
     for name, (owner, environment) in decoys.items():
         plant(user, name, owner, environment)
-    queue(user, "tpuops-queued-ada")
+    queue(user, "queued")
     until(lambda: {"queued tpuops-queued-ada", "tpuops-queued-ada"} <= names(user))
     vm = ask(user, "GET", f"{INSTANCES}/tpuops-killed-ada-vm")["scheduling"]
     assert vm["instanceTerminationAction"] == "DELETE"
     assert datetime.fromisoformat(vm["terminationTime"]) > datetime.now(UTC) + timedelta(days=7)
-    time.sleep(GRACE_S)
-    assert {
-        "tpuops-killed-ada",
-        "tpuops-killed-ada-vm",
-        "tpuops-stopped-ada",
-        "tpuops-cut-ada",
-        "tpuops-living-ada",
-    } <= names(user)
+    with renewed(user, "waited", "mute"):
+        queue(user, "waited", vm=True)
+        queue(user, "mute", vm=True, watches=("vm",))
+        time.sleep(GRACE_S * 2.5)
+        assert {
+            "tpuops-killed-ada",
+            "tpuops-killed-ada-vm",
+            "tpuops-stopped-ada",
+            "tpuops-cut-ada",
+            "tpuops-living-ada",
+            *(f"{kind}tpuops-{each}-ada" for each in ("waited", "mute") for kind in ("", "queued ")),
+            *(f"tpuops-{each}-ada-vm" for each in ("waited", "mute")),
+        } <= names(user)
 
     kill(controllers["killed"])
     controllers["stopped"].send_signal(signal.SIGSTOP)
     way.cut()
     struck = time.monotonic()
-    until(lambda: names(user) == {*decoys, "tpuops-living-ada"}, GRACE_S + MARGIN_S)
+    until(lambda: names(user) == {*decoys, "tpuops-living-ada"}, GRACE_S * (1 + switch.BEHIND) + MARGIN_S)
     assert time.monotonic() - struck > GRACE_S / 2, "it was deleted before the lease can have been stale"
     assert controllers["living"].poll() is None
     uploads = saved(user)
