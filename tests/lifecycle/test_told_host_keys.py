@@ -83,6 +83,28 @@ def test_machines_are_entered_by_what_they_tell_in_the_bucket(user: User) -> Non
     put(user, WORKER, first)
 
 
+@pytest.mark.gcloud
+def test_a_tpu_is_found_through_iap_by_the_name_it_tells_in_the_bucket(user: User) -> None:
+    """Identity-Aware Proxy knows a worker by a name that only the worker itself can tell."""
+    user.write(TRAINER, steps="5", success="keep")
+    path = user.folder / "environments" / "tiny.yaml"
+    path.write_text(path.read_text() + "ssh: {login: os-login, reach: iap}\n")
+    user.run("cloud.start")
+    ask(user, "POST", "/_cloud/constraints", FORBIDDEN)
+    user.run("up")
+    first = told(user, WORKER)
+    assert first["hostname"].startswith("t1v-n-")
+    assert typed(user, "ssh", "--command", "echo in")[0] == "in\n"
+    assert user.run("train")["outcome"] == "done"
+    findings = {row["check"]: row for row in user.run("doctor", "--fix", "--yes")["findings"]}
+    assert (findings["ssh-login"]["state"], findings["machines"]["state"]) == ("ok", "ok"), findings["machines"]
+
+    put(user, WORKER, {**first, "hostname": "t1v-n-gone-w-0"})
+    assert "t1v-n-gone-w-0" not in typed(user, "ssh", "--command", "true", code=5)[0]
+    put(user, WORKER, {**first, "hostname": "--flags-file=/etc/passwd"})
+    assert "is no name that an instance can have" in typed(user, "ssh", "--command", "true", code=3)[1]
+
+
 def test_what_an_earlier_machine_left_is_not_believed(user: User) -> None:
     user.run("up")
     ask(user, "POST", "/_cloud/constraints", FORBIDDEN)

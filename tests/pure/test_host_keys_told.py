@@ -27,22 +27,22 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGZlN8Yz4P1bnyqf3DVdGHBP0dwKhcPGcXFdh
 FORBIDDEN = Conflict("Request violates constraint 'constraints/compute.disableGuestAttributesAccess'", status=412)
 LACKING = AccessError("this login lacks tpu.nodes.getGuestAttributes", kind="permission-denied")
 POLICY = AccessError("the organization's policy forbids this", kind="org-policy")
-OF_NODE = {"name": f"{NODE.name}-0", "instance": "77", "keys": [KEY]}
+OF_NODE = {"name": f"{NODE.name}-0", "instance": "77", "hostname": "t1v-n-7-w-0", "keys": [KEY]}
 OF_VM = {"name": VM.name, "instance": VM.id, "keys": [KEY]}
 
 
 class Cloud:
-    """Guest attributes: keys, or what they are refused with."""
+    """Guest attributes: keys or a name, or what they are refused with."""
 
-    def __init__(self, answer: tuple[str, ...] | Exception) -> None:
+    def __init__(self, answer: tuple[str, ...] | str | Exception) -> None:
         self.answer = answer
 
-    async def host_keys(self, *_: object) -> tuple[str, ...]:
+    async def host_keys(self, *_: object) -> Any:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
-    vm_host_keys = host_keys
+    vm_host_keys = instance_of = host_keys
 
 
 def stored(document: Any, after_s: float = 60.0) -> StoredObject:
@@ -67,6 +67,23 @@ async def test_guest_attributes_come_first() -> None:
 async def test_where_policy_refuses_them_the_bucket_tells(refusal: Exception) -> None:
     assert await keys(refusal) == (KEY,)
     assert await keys(refusal, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "after_s", "name"),
+    [
+        ("theirs", 60.0, "theirs"),
+        ("", 60.0, "t1v-n-7-w-0"),
+        (FORBIDDEN, 60.0, "t1v-n-7-w-0"),
+        (FORBIDDEN, -1.0, ""),  # an earlier machine's
+        (FORBIDDEN, None, ""),
+    ],
+)
+async def test_a_workers_name_as_an_instance_comes_the_same_way(answer: Any, after_s: float | None, name: str) -> None:
+    async def told(_: str) -> StoredObject | None:
+        return None if after_s is None else stored(OF_NODE, after_s)
+
+    assert await hostkeys.instance_of(Cloud(answer), NODE, 0, told) == name  # type: ignore[arg-type]
 
 
 async def test_absent_ones_are_waited_for_before_anything_weaker_is_believed() -> None:
@@ -97,7 +114,7 @@ async def test_another_refusal_is_no_policy(refusal: Exception) -> None:
 def test_only_what_this_machine_told_counts(
     machine: Any, name: str, document: Any, after_s: float, is_believed: bool
 ) -> None:
-    assert hostkeys.believed(stored(document, after_s), machine, name) == ((KEY,) if is_believed else ())
+    assert hostkeys.believed(stored(document, after_s), machine, name).keys == ((KEY,) if is_believed else ())
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"7", b'{"keys": 7}', b'{"keys": []}', b"\xff", b'{"name": "n"}'])
@@ -109,7 +126,7 @@ def test_what_is_no_such_object_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("line", [f"{KEY}\n* {KEY}", f"{KEY} * {KEY}", f"* {KEY}", "@cert-authority *", "", KEY[:-9]])
 def test_a_line_in_the_object_adds_no_other(line: str) -> None:
-    lines = hostkeys.believed(stored({**OF_NODE, "keys": [line]}), NODE, f"{NODE.name}-0")
+    lines = hostkeys.believed(stored({**OF_NODE, "keys": [line]}), NODE, f"{NODE.name}-0").keys
     with pytest.raises(AccessError):
         by_kind(Host("n", "127.0.0.1", "u", lines))
 
@@ -139,7 +156,8 @@ class Google:
         self.written: list[tuple[str, Any]] = []
 
     def metadata(self, path: str) -> str | None:
-        return {"instance/attributes/agent-worker-number": self.worker, "instance/id": "77"}[path]
+        known = {"instance/id": "77", "instance/hostname": "t1v-n-7-w-0.us-central1-a.c.p.internal"}
+        return {**known, "instance/attributes/agent-worker-number": self.worker}[path]
 
     def ask(self, verb: str, url: str, body: bytes) -> tuple[int, dict[str, Any]]:
         if self.failures:
@@ -169,5 +187,5 @@ def test_a_machine_tells_its_public_halves_until_the_bucket_takes_them(
         "vm": {"name": "v"},
     }
     program.publish(google, orders, str(tmp_path / "ssh_host_*_key.pub"), 0.05)
-    document = {"name": name, "instance": "77", "keys": [KEY]}
+    document = {"name": name, "instance": "77", "hostname": "t1v-n-7-w-0", "keys": [KEY]}
     assert google.written == [(f"POST tpuops%2Fe%2Fhostkeys%2F{name}.json", document)]

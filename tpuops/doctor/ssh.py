@@ -60,8 +60,12 @@ async def login(patient: Patient) -> Finding:
 
 
 async def _host_keys(patient: Patient, node: Node) -> tuple[str, ...]:
-    told = hostkeys.told_in(patient.cloud.store(patient.desired.bucket.name), patient.environment.slug)
-    return await hostkeys.of_worker(patient.cloud, node, 0, told, hostkeys.grown(node, patient.clock.now()))
+    return await hostkeys.of_worker(patient.cloud, node, 0, _told(patient), hostkeys.grown(node, patient.clock.now()))
+
+
+def _told(patient: Patient) -> hostkeys.Told:
+    """What the machines tell in the home bucket."""
+    return hostkeys.told_in(patient.cloud.store(patient.desired.bucket.name), patient.environment.slug)
 
 
 async def _unlisted(patient: Patient, node: Node) -> Finding | None:
@@ -117,7 +121,7 @@ def _let_in(patient: Patient, node: Node) -> Callable[[], Awaitable[None]]:
 async def _in_force(patient: Patient, node: Node) -> None:
     """Wait until the machine takes the key, or something else than the key stands in the way."""
     host_keys = await _host_keys(patient, node)
-    host = await worker_at(patient.cloud, node, host_keys, await _route(patient))
+    host = await worker_at(patient.cloud, node, host_keys, await route(patient))
     connector = SshConnector(own_path(patient), patient.clock, learns=False)
     end = patient.clock.monotonic() + NEW_KEY_S
     while patient.clock.monotonic() < end:
@@ -134,23 +138,24 @@ async def _unasked() -> None:
 
 
 async def _tried(patient: Patient, node: Node, host_keys: tuple[str, ...]) -> Finding:
-    route = await _route(patient)
-    limit_s = PROBE_S if route.proxy is None else THROUGH_IAP_S
-    host = await worker_at(patient.cloud, node, host_keys, route)
+    way = await route(patient)
+    limit_s = PROBE_S if way.proxy is None else THROUGH_IAP_S
+    host = await worker_at(patient.cloud, node, host_keys, way)
     try:
         await SshConnector(own_path(patient), patient.clock, learns=False).probe(host, limit_s)
     except NotConnected as failed:
-        raise await why_not(patient.cloud, node, route, failed, patient.clock, limit_s) from failed
+        raise await why_not(patient.cloud, node, way, failed, patient.clock, limit_s) from failed
     return ok(f"{host.user} can log in to {node.name}")
 
 
-async def _route(patient: Patient) -> Route:
+async def route(patient: Patient) -> Route:
+    """How machines are reached, with the user's name that OS Login gives; no key is made known to anybody."""
     environment, key = patient.environment, _public(patient)
     user, carried = environment.ssh.user, entry.tunnel(environment, patient.stage, patient.folder / "ssh")
     if environment.ssh.login == "os-login":
         user, _ = await patient.cloud.logins().login_name(key)
-    route = Route(user, patient.place.ssh_port, key, environment.ssh.reach)
-    return route if carried is None else replace(route, proxy=carried.argv)
+    way = Route(user, patient.place.ssh_port, key, environment.ssh.reach, told=_told(patient))
+    return way if carried is None else replace(way, proxy=carried.argv)
 
 
 def _public(patient: Patient) -> str:

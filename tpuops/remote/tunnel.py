@@ -6,14 +6,16 @@ Builds argv and, for a cloud elsewhere than at Google, the two private files tha
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuops.errors import Unreachable
+from tpuops.errors import AccessError, Unreachable
 from tpuops.remote.files import write_private
 from tpuops.resources import Place
 
 _THERE = '. "$0" && exec "$@"'
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,20 @@ class Tunnel:
     def argv(self, place: Place, instance: str, port: int) -> tuple[str, ...]:
         """The program whose standard input and output are a connection to `port` of an instance.
 
-        Raises `Unreachable` where the instance's name is not known.
+        Raises `Unreachable` where the instance's name is not known, `AccessError` where it is no name: machines tell
+        theirs themselves, and gcloud must not take it for an option.
         """
         if not instance:
             raise Unreachable(
                 "the machine has not published its name, and Identity-Aware Proxy knows it by no other",
-                hint="one that has just started needs a minute; else guest attributes may be forbidden by policy",
+                hint="one that has just started needs a minute; where policy forbids guest attributes, "
+                "it must be able to write to the home bucket",
+            )
+        if not _NAME.fullmatch(instance):
+            raise AccessError(
+                f"{instance[:80]!r} is no name that an instance can have, and the machine says that it is its own",
+                hint="look who may write the machine's guest attributes and the home bucket, and make the machine anew",
+                kind="ssh-instance-malformed",
             )
         where = (f"--project={place.project}", f"--zone={place.zone}", "--verbosity=error")
         words: tuple[str, ...] = (

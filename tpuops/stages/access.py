@@ -129,8 +129,10 @@ def _until(ours: Entry) -> str:
     return "" if ours.expires is None else ours.expires.isoformat(timespec="minutes")
 
 
-async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Route, clock: Clock) -> Agent | Lost:
-    """Connect to worker 0 of `node`, for as long as the node lives and at most `REACH_TIMEOUT_S` seconds.
+async def reach(
+    cloud: CloudReader, connector: Connector, node: Node, route: Route, clock: Clock, index: int = 0
+) -> Agent | Lost:
+    """Connect to a worker of `node`, for as long as the node lives and at most `REACH_TIMEOUT_S` seconds.
 
     Raises:
         Unreachable: the node stayed READY, and no connection came in that time.
@@ -144,10 +146,10 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
         if current is None or current.id != node.id or not current.is_ready:
             return Lost(current)
         late = clock.monotonic() - began > hostkeys.ABSENT_S
-        keys = await hostkeys.of_worker(cloud, current, 0, route.told, late)
+        keys = await hostkeys.of_worker(cloud, current, index, route.told, late)
         if keys:
             try:
-                host = await worker_at(cloud, current, keys, route)
+                host = await worker_at(cloud, current, keys, route, index)
                 return await connector.connect(host, TRY_S)
             except Unreachable as error:
                 problem = error.message
@@ -160,14 +162,14 @@ async def reach(cloud: CloudReader, connector: Connector, node: Node, route: Rou
     if failed is not None:
         raise await why_not(cloud, node, route, failed, clock, REACH_TIMEOUT_S) from failed
     raise Unreachable(
-        f"{node.name} is READY but could not be reached in {REACH_TIMEOUT_S:.0f} s: {problem}",
+        f"worker {index} of {node.name}, which is READY, could not be reached in {REACH_TIMEOUT_S:.0f} s: {problem}",
         hint="check the firewall rule for tcp:22; where policy forbids guest attributes, it must write to the bucket",
     )
 
 
 async def worker_at(cloud: CloudReader, node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> Host:
     """One worker as a host, with the user's name from OS Login and the way through a proxy where the route says so."""
-    instance = await cloud.instance_of(node.place, node.name, index) if route.proxy is not None else ""
+    instance = await hostkeys.instance_of(cloud, node, index, route.told) if route.proxy is not None else ""
     return host_at(node, keys, await named(route), index, instance)
 
 

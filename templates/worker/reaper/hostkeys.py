@@ -1,4 +1,6 @@
-"""The machine's public host keys, as one object in the home bucket: for where nobody may read its guest attributes.
+"""The machine's public host keys and its name as an instance, as one object in the home bucket.
+
+For where nobody may read its guest attributes.
 
 Written at every boot with the machine's own identity, tried until it succeeds, and again where the keys change soon
 after (an image may make them late). The object says whose keys it holds; when it was written is the bucket's to say.
@@ -55,7 +57,12 @@ def write(google, orders, keys):
     name = orders[orders["role"]]["name"]
     if orders["role"] == "node":
         name = "%s-%d" % (name, worker)
-    document = {"name": name, "instance": google.metadata("instance/id") or "", "keys": keys}
+    document = {
+        "name": name,
+        "instance": google.metadata("instance/id") or "",
+        "hostname": (google.metadata("instance/hostname") or "").partition(".")[0],  # what IAP knows a TPU's worker by
+        "keys": keys,
+    }
     where = "%s/upload/storage/v1/b/%s/o?uploadType=media&name=%s" % (
         google.storage,
         urllib.parse.quote(orders["bucket"], safe=""),
