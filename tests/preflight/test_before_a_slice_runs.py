@@ -77,6 +77,7 @@ def test_one_worker_that_is_in_use_keeps_all_from_starting(ada: User) -> None:
 
 
 def test_a_worker_with_another_host_key_is_refused_and_nothing_is_made_anew(ada: User) -> None:
+    on_machine(ada, "true", "--worker", "3")
     (known,) = Path(ada.env["TPUOPS_STATE"]).rglob("tpuops-tiny-ada-3.host_keys")
     text = known.read_text()
     known.write_text(re.sub(r"(ssh-\S+ )[^\s\"]+", lambda found: found[1] + STRANGER, text))
