@@ -129,6 +129,9 @@ def test_a_symptom_speaks_where_the_log_does_not():
         (ApiError(409, "", "x"), "resource_conflict"),
         (ApiError(200, "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "x"), "stockout"),
         (ApiError(418, "A_REASON_OF_NEXT_YEAR", "x"), "unknown"),
+        (ApiError(403, "", "Quota limit 'TPUV4' has been exceeded. Limit: 0"), "quota_exceeded"),
+        (ApiError(429, "", 'There is no more capacity in the zone "z-a"'), "stockout"),
+        (ApiError(403, "SERVICE_DISABLED", "Quota limit 'TPUV4' has been exceeded"), "api_disabled"),
     ],
 )
 def test_a_refused_calls_reason_goes_before_its_status(error, wanted):

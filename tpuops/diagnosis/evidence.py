@@ -42,7 +42,13 @@ def diagnose(evidence: Evidence, *, engine: Engine | None = None) -> Verdict:
     by_device = device_verdict(evidence)
     if cause is not None and not _silent(cause, by_device):
         return verdict_of(cause, advice=advice_for(cause.judgement), others=others)
-    return by_device or api_verdict(evidence.api_errors) or _undecided(judged, evidence)
+    return by_device or api_verdict(evidence.api_errors, lambda text: _said(text, used)) or _undecided(judged, evidence)
+
+
+def _said(message: str, engine: Engine) -> str:
+    """The class that the text of a refused call names, empty where no signature knows it."""
+    told = examine([message.encode()], engine).failure_class
+    return "" if told in {HEALTHY, UNKNOWN} else told
 
 
 def _outranks(cause: LogVerdict | None, by_state: Verdict, evidence: Evidence) -> bool:

@@ -6,7 +6,7 @@ precedence 3). Reasons of ErrorInfo outrank messages (5.7, 5.8). Unknown values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tpuops.diagnosis.classes import CLASSES
 from tpuops.diagnosis.verdict import Action, ApiError, Basis, Evidence, Verdict
@@ -139,21 +139,26 @@ def device_verdict(evidence: Evidence) -> Verdict | None:
     return None
 
 
-def api_verdict(errors: Iterable[ApiError]) -> Verdict | None:
-    """The class of the first refused call that its reason names, else its status. Texts are for the signatures."""
+def api_verdict(errors: Iterable[ApiError], said: Callable[[str], str]) -> Verdict | None:
+    """The class of the first refused call: that which its reason names, else its text, else its status.
+
+    `said` tells the class that a text names. Text beats status, since a 403 or a 429 may be quota, and a 429 a stockout.
+    """
     listed = list(errors)
     for error in listed:
         if error.reason in _REASONS:
-            name = _REASONS[error.reason]
-            return _stated(
-                name, CLASSES[name].action, f"{error.reason}: {error.message}".rstrip(": "), "high", Basis.EXIT
-            )
+            return _refused(_REASONS[error.reason], f"{error.reason}: {error.message}", "high")
     for error in listed:
-        status_class = _STATUSES.get(error.status, "api_transient" if error.status >= 500 else "")
-        if status_class:
-            advice = f"HTTP {error.status}: {error.message}".rstrip(": ")
-            return _stated(status_class, CLASSES[status_class].action, advice, "medium", Basis.EXIT)
+        if name := said(error.message):
+            return _refused(name, error.message, "high")
+    for error in listed:
+        if name := _STATUSES.get(error.status, "api_transient" if error.status >= 500 else ""):
+            return _refused(name, f"HTTP {error.status}: {error.message}", "medium")
     return None
+
+
+def _refused(name: str, told: str, confidence: str) -> Verdict:
+    return _stated(name, CLASSES[name].action, told.rstrip(": "), confidence, Basis.EXIT)
 
 
 def _stated(name: str, action: Action, advice: str, confidence: str = "high", basis: Basis = Basis.STATE) -> Verdict:
