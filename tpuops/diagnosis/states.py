@@ -142,7 +142,7 @@ def device_verdict(evidence: Evidence) -> Verdict | None:
 def api_verdict(errors: Iterable[ApiError], said: Callable[[str], str]) -> Verdict | None:
     """The class of the first refused call: that which its reason names, else its text, else its status.
 
-    `said` tells the class that a text names. Text beats status, since a 403 or a 429 may be quota, and a 429 a stockout.
+    `said` tells the class that a text names. Text beats status: a 403 or a 429 may be quota, and a 429 a stockout.
     """
     listed = list(errors)
     for error in listed:
