@@ -17,6 +17,7 @@ from tests.simulation.commands import given
 from tests.simulation.core_cloud import AUTHOR
 from tests.simulation.history import Ended, History
 from tests.simulation.lives import Doom, Life
+from tests.simulation.loop import sleep
 from tests.simulation.play import Stage, staged
 from tests.simulation.schedules import Schedule
 from tpuops.lifecycle.site import Site
@@ -73,7 +74,7 @@ class Cast(Stage):
 
     async def _entered(self, number: int, entrance: Entrance) -> None:
         """Until it ended, or died."""
-        await asyncio.sleep(entrance.after_s)
+        await sleep(entrance.after_s)
         life = Life(entrance.host, number, entrance.doom)
         task, struck = self._spawn(life), asyncio.ensure_future(life.struck.wait())
         await asyncio.wait({task, struck}, return_when=asyncio.FIRST_COMPLETED)

@@ -6,11 +6,12 @@ client libraries and the wire below it are replaced, by requests with the paths 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
+
+from pydantic_core import from_json, to_json
 
 from tests.simulation.camel import camel
 from tests.simulation.core_rest import CoreRest
@@ -100,9 +101,9 @@ class Wire:
     ) -> Reply:
         """The reply of a call that succeeded."""
         headers = {"content-type": content_type, "authorization": "Bearer sim", AUTHOR: str(self._life.pid)}
-        began = self.now()
+        began = self._net.now()
         reply = await self._net.exchange(Request(verb, path, query or {}, headers, body))
-        took_s = (self.now() - began).total_seconds()
+        took_s = self._net.now() - began
         await self._life.at("commit")
         if reply.drop or took_s > patience_s:
             raise Refusal(no_answer("no answer: the connection was closed"))
@@ -112,8 +113,8 @@ class Wire:
 
     async def json(self, verb: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
         """The JSON of a call that succeeded."""
-        data = b"" if body is None else json.dumps(body).encode()
-        return json.loads((await self.reply(verb, path, query, data)).body or b"{}")
+        data = b"" if body is None else to_json(body)
+        return from_json((await self.reply(verb, path, query, data)).body or b"{}")
 
     def now(self) -> datetime:
         """The server's clock, to the microsecond."""
@@ -212,7 +213,7 @@ class CoreCompute:
     async def wait(self, place: Place, operation: str, timeout_s: float) -> Answer | bool:
         path = f"/compute/v1/projects/{place.project}/zones/{place.zone}/operations/{operation}/wait"
         patience_s = min(timeout_s, compute.LONGEST_WAIT_S)
-        found = json.loads((await self._wire.reply("POST", path, patience_s=patience_s)).body)
+        found = from_json((await self._wire.reply("POST", path, patience_s=patience_s)).body)
         if found["status"] != "DONE":
             return False
         errors = found.get("error", {}).get("errors", [])
@@ -269,14 +270,14 @@ class CoreStorage:
         query = {"uploadType": "multipart"}
         if if_generation is not None:
             query["ifGenerationMatch"] = str(if_generation)
-        about = json.dumps({"name": name, "contentType": "application/octet-stream"}).encode()
+        about = to_json({"name": name, "contentType": "application/octet-stream"})
         body = (
             b"--=x=\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n" + about + b"\r\n"
             b"--=x=\r\ncontent-type: application/octet-stream\r\n\r\n" + data + b"\r\n--=x=--"
         )
         kind = 'multipart/related; boundary="=x="'
         reply = await self._wire.reply("POST", f"/upload/storage/v1/b/{bucket_name}/o", query, body, kind)
-        return stat(json.loads(reply.body))
+        return stat(from_json(reply.body))
 
     async def delete(self, bucket_name: str, name: str, if_generation: int | None) -> None:
         query = {} if if_generation is None else {"ifGenerationMatch": str(if_generation)}

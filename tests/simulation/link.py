@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.simulation.lives import CURRENT
+from tests.simulation.loop import sleep
 from tests.simulation.worker import Machine, Played, Record, md5
 from tpuops.errors import AccessError, CommandFailed, Unreachable
 from tpuops.remote.port import AgentStatus, Exit, Host, LogChunk, RunSpec, Saved
@@ -31,7 +32,7 @@ class PlayedConnector:
         deadline = loop.time() + timeout_s
         await life.at("send")
         while True:
-            await asyncio.sleep(CONNECT_S)
+            await sleep(CONNECT_S)
             await life.breathe()
             machine = self._played.at(host.address)
             if machine is not None and machine.reachable:
@@ -41,7 +42,7 @@ class PlayedConnector:
                 return PlayedAgent(machine)
             if loop.time() + RETRY_S > deadline:
                 raise Unreachable(f"{host.name}: connection refused")
-            await asyncio.sleep(RETRY_S)
+            await sleep(RETRY_S)
 
 
 class PlayedAgent:
@@ -54,12 +55,12 @@ class PlayedAgent:
 
     async def _begin(self) -> None:
         await self._life.at("send")
-        await asyncio.sleep(LATENCY_S)
+        await sleep(LATENCY_S)
         self._check()
 
     async def _end(self) -> None:
         await self._life.at("commit")
-        await asyncio.sleep(LATENCY_S)
+        await sleep(LATENCY_S)
         await self._life.at("reply")
         self._check()
 
@@ -151,7 +152,7 @@ class PlayedAgent:
                 news = asyncio.get_running_loop().create_future()
                 self._machine.listeners.append(news)
                 await news
-            await asyncio.sleep(LATENCY_S)
+            await sleep(LATENCY_S)
             await self._life.breathe()
             self._check()
 

@@ -75,6 +75,8 @@ class Life:
 
     async def breathe(self) -> None:
         """Return only while the process runs."""
+        if self.alive and self._paused is None and not self._buried:
+            return
         while self._paused is not None and not self._paused.is_set():
             await self._paused.wait()
         if self._buried:

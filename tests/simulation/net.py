@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
-from tests.simulation.loop import EPOCH
+from tests.simulation.loop import EPOCH, sleep
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.events import Event, Notice
 from tpuops.localcloud.core.wire import Reply, Request
@@ -45,14 +44,14 @@ class Net:
 
     async def exchange(self, request: Request) -> Reply:
         """Have the core answer, held and delayed as it says. `drop` is left for the caller to see."""
-        await asyncio.sleep(self.latency())
+        await sleep(self.latency())
         asked_at = self.now()
         reply = self.deliver(request)
         while reply.hold_until is not None:
-            await asyncio.sleep(max(0.0, reply.hold_until - self.now()) + 1e-6)
-            reply = self.deliver(replace(request, asked_at=asked_at))
+            await sleep(max(0.0, reply.hold_until - self.now()) + 1e-6)
+            reply = self.deliver(request._replace(asked_at=asked_at))
         if reply.delay_s:
-            await asyncio.sleep(reply.delay_s)
+            await sleep(reply.delay_s)
         return reply
 
     def tell(self, notice: Notice) -> None:

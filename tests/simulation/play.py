@@ -20,7 +20,7 @@ from tests.simulation.core_cloud import CoreCloud
 from tests.simulation.history import LAST, Attempted, Ended, History
 from tests.simulation.link import PlayedConnector
 from tests.simulation.lives import CURRENT, Life, LifeClock
-from tests.simulation.loop import live, true_soon
+from tests.simulation.loop import live, sleep, true_soon
 from tests.simulation.net import Net
 from tests.simulation.schedules import Schedule
 from tests.simulation.troubles import NODE, VM
@@ -124,7 +124,7 @@ class Stage:
             await self._controllers()
         if self.schedule.outsider is not None:
             await outsider
-        await asyncio.sleep(5.0)
+        await sleep(5.0)
         self._take_stock()
         await self._down()
         for life in self.lives:
@@ -142,7 +142,7 @@ class Stage:
             node = {"acceleratorType": "v3-8", "runtimeVersion": "tpu-ubuntu2204-base", "labels": labels}
             self.net.deliver(_json("POST", PARENT, node, {"nodeId": name}))
             self.net.deliver(_json("POST", INSTANCES, _instance(f"{name}-vm", labels)))
-        await asyncio.sleep(2.0)
+        await sleep(2.0)
         self.history.decoys = self._decoys()
 
     def _decoys(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Stage:
         return json.loads(json.dumps({name: document for name, document in stand if name in names}))
 
     async def _intrude(self, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+        await sleep(after_s)
         self.net.deliver(Request("DELETE", f"{INSTANCES}/{VM}"))
         if not await true_soon(lambda: self._vm() is None and not self._vm_is_being_deleted()):
             return  # the rightful owner was faster
@@ -185,7 +185,7 @@ class Stage:
                 break
             if not doom.same_host:
                 host = f"host{number}"
-            await asyncio.sleep(doom.after_s)
+            await sleep(doom.after_s)
         await asyncio.gather(*(task for task, life in zip(self.tasks, self.lives, strict=True) if life.alive))
 
     def _changing(self, life: Life, method: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from tests.simulation.commands import given
 from tests.simulation.history import Ended, History
 from tests.simulation.lives import ANY, Doom, Life
+from tests.simulation.loop import sleep
 from tests.simulation.play import Stage, staged
 from tests.simulation.properties import (
     p3_down_takes_the_rest_away,
@@ -129,11 +130,11 @@ class Sweep(Stage):
 
     async def _controllers(self) -> None:
         for number, command in enumerate(self.scene.before, 10):
-            await (asyncio.sleep(10.0) if command == "wait" else self._begin(Life("desk", number), command))
+            await (sleep(10.0) if command == "wait" else self._begin(Life("desk", number), command))
         if self.scene.open_run:
             life = Life("desk", 20)
             self._begin(life, "run")
-            await asyncio.sleep(30.0)
+            await sleep(30.0)
             assert self.history.started, "the run that is to be left open never trained"
             life.alive = False
         made = len(list(self.net.core.world.items("request")))
@@ -152,7 +153,7 @@ class Sweep(Stage):
         if task.done():
             return
         assert self.doom is not None
-        await asyncio.sleep(self.doom.after_s)  # what was on its way when it died arrives
+        await sleep(self.doom.after_s)  # what was on its way when it died arrives
         self.swept.killed, self.swept.told_then = True, self._was_told()
         await self._begin(Life("desk" if self.doom.same_host else "elsewhere", SECOND), self.scene.command)
 

@@ -5,7 +5,6 @@ What is left is named with exit 6, what is gone is gone, and the next `down` fin
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,7 +95,7 @@ def test_what_somebody_deleted_meanwhile_is_no_failure(path: str) -> None:
 
 def test_what_was_given_another_owner_s_labels_meanwhile_stays() -> None:
     body = {"labels": {"tpuops": "v1", "tpuops-env": "sim", "tpuops-owner": "bob"}}
-    relabelled = replace(_json("PATCH", f"{PARENT}/{NODE}", body), query={"updateMask": "labels"})
+    relabelled = _json("PATCH", f"{PARENT}/{NODE}", body)._replace(query={"updateMask": "labels"})
     history, left, seen = struck([], [relabelled])
     assert left == set(), "the VM is ours and goes"
     assert seen.end(2).exit_code in {0, 7}

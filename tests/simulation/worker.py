@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from tests.simulation.loop import sleep
 from tests.simulation.net import Net
 from tpuops.localcloud.core.events import Booted, Control, DeleteMachine, Event, LogLine, MachineSpec, StopMachine
 from tpuops.localcloud.core.wire import Request
@@ -183,14 +184,14 @@ class Machine:
     async def _train(self, record: Record) -> None:
         program, spec = self._program, record.spec
         if self.fault:
-            await asyncio.sleep(program.init_s / 2)
+            await sleep(program.init_s / 2)
             self.end(Exit(1), self.fault)
             return
-        await asyncio.sleep(program.init_s)
+        await sleep(program.init_s)
         record.resumed_from = step = await self._newest(spec)
         self._say(record, f"resumed at step {step}" if step else "starting")
         while step < program.steps:
-            await asyncio.sleep(program.step_s)
+            await sleep(program.step_s)
             step += 1
             if step == program.bug_at:
                 self.end(Exit(1), TRACEBACK)
@@ -211,7 +212,7 @@ class Machine:
         """Data first, then the mark that makes it complete: a death in between leaves no checkpoint."""
         self.disk.outputs["metrics.json"] = json.dumps({"step": step}).encode()
         for part in ("data", "complete"):
-            await asyncio.sleep(0.005)
+            await sleep(0.005)
             self.put(f"{_checkpoints(spec)[1]}/{step:08d}/{part}", f"{step}".encode())
 
     async def _newest(self, spec: RunSpec) -> int:
@@ -221,7 +222,7 @@ class Machine:
             reply = self._net.deliver(Request("GET", f"/storage/v1/b/{quote(bucket)}/o", {"prefix": f"{prefix}/"}))
             if reply.status == 200 and not reply.drop:
                 return newest(item["name"] for item in json.loads(reply.body).get("items", []))
-            await asyncio.sleep(ASK_AGAIN_S)
+            await sleep(ASK_AGAIN_S)
 
     def put(self, name: str, data: bytes, bucket: str = "") -> bool:
         """Write an object by the machine's own identity; whether the bucket took it (three tries)."""

@@ -194,7 +194,7 @@ def classify(method: str, resource: str, answer: Answer) -> TpuopsError:
         resource=resource,
         status=answer.status,
         reason=answer.reason or answer.name,
-        hint=_HINTS.get(meaning, ""),
+        hint=_HINTS.get(meaning, "") if answer.status else _UNANSWERED,
     )
 
 
@@ -212,9 +212,10 @@ def _closed_bucket(method: str, resource: str, answer: Answer) -> Refused:
 
 def _meaning(answer: Answer) -> type[CloudError] | str:
     """The class, or the key of `_ACCESS`."""
-    if "requires a quota project" in answer.message:
+    message = answer.message
+    if "requires a quota project" in message:
         return "QUOTA_PROJECT"  # its reason is SERVICE_DISABLED, in a project of gcloud's own (google-cloud.md 5.8)
-    if _CONSTRAINT.search(answer.message):
+    if _CONSTRAINT.search(message):
         return "ORG_POLICY"  # its reason is that of a failed precondition
     if answer.reason in _REASONS:
         return _REASONS[answer.reason]
@@ -223,7 +224,7 @@ def _meaning(answer: Answer) -> type[CloudError] | str:
     if answer.quota:
         return QuotaExceeded
     for pattern, meaning in _TEXTS:
-        if pattern.search(answer.message) and (not isinstance(meaning, str) or answer.status in {400, 401, 403}):
+        if pattern.search(message) and (not isinstance(meaning, str) or answer.status in {400, 401, 403}):
             return meaning
     return _by_status(answer)
 
@@ -270,6 +271,8 @@ _WORDS: Mapping[type[CloudError], str] = {
     Conflict: "somebody else was first",
     NotFound: "not there",
 }
+
+_UNANSWERED = "look at this machine's network, then type the same command again: it looks at what stands before it acts"
 
 _HINTS: Mapping[type[CloudError], str] = {
     NoCapacity: "try again later, or another zone",

@@ -11,7 +11,6 @@ import hmac
 import json
 import ssl
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -111,7 +110,7 @@ class Skin:
         """Ask, and ask again for as long as the reply wants to be held and somebody listens."""
         asked_at = self._now()
         reply = self._answer(request)
-        request = replace(request, asked_at=asked_at, held_etag=reply.headers.get("ETag", ""))
+        request = request._replace(asked_at=asked_at, held_etag=reply.headers.get("ETag", ""))
         while reply.hold_until is not None and incoming.transport is not None:
             await asyncio.sleep(max(0.001, reply.hold_until - self._now()))
             reply = self._answer(request)

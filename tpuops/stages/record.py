@@ -48,7 +48,8 @@ class RunRecord:
 
     def data(self) -> bytes:
         """The object's bytes."""
-        return json.dumps(asdict(self), sort_keys=True).encode()
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps({**told, "past": [asdict(row) for row in self.past]}, sort_keys=True).encode()
 
 
 class Records:

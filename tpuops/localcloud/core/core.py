@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tpuops.localcloud.core import constraints, machines, script, strikes
@@ -86,9 +85,10 @@ class Core:
 
     def next_due(self, now: float = 0.0) -> float | None:
         """When `advance` has something to do next, epoch seconds; faults that lack a target are not waited for."""
-        times = [timer["at"] for _, timer in self.world.items("timer")]
-        fault = script.next_time(self.world, now)
-        return min([*times, *([fault] if fault is not None else [])], default=None)
+        timer, fault = self.world.view("timer", _first), script.next_time(self.world, now)
+        if timer is None or fault is None:
+            return fault if timer is None else timer[0]
+        return min(timer[0], fault)
 
     def tell(self, notice: Notice, now: float) -> list[Event]:
         """Take in what happened on a machine."""
@@ -117,10 +117,8 @@ class Core:
 
     def _pass_time(self, scene: Scene, now: float) -> None:
         while True:
-            due = min(
-                ((timer["at"], key) for key, timer in self.world.items("timer") if timer["at"] <= now), default=None
-            )
-            if due is None:
+            due = self.world.view("timer", _first)
+            if due is None or due[0] > now:
                 break
             scene.now, key = due
             timer = self.world.get("timer", key)
@@ -166,8 +164,8 @@ class Core:
             return error_reply(route.service, scripted(deed["error"]))
         reply = self._run(call, route)
         if "lose_reply" in deed:
-            return replace(reply, drop=True)
-        return replace(reply, delay_s=float(deed["delay_s"])) if "delay_s" in deed else reply
+            return reply._replace(drop=True)
+        return reply._replace(delay_s=float(deed["delay_s"])) if "delay_s" in deed else reply
 
     def _run(self, call: Call, route: Route) -> Reply:
         try:
@@ -210,6 +208,11 @@ class Core:
         self.world.put("cloud", "requests", counter)
         self.world.put("request", f"{number:012d}", entry)
         self.world.drop("request", f"{number - REQUESTS_KEPT:012d}")
+
+
+def _first(timers: Mapping[str, Document]) -> tuple[float, str] | None:
+    """The timer that is due first: when, and its key."""
+    return min(((timer["at"], key) for key, timer in timers.items()), default=None)
 
 
 def _resource(call: Call) -> str:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from tpuops.localcloud.core.world import World
@@ -43,6 +44,7 @@ class Draw:
         return f"[EID: 0x{self.hex(16)}]"
 
 
+@lru_cache(maxsize=1024)
 def project_number(project: str) -> str:
     """A project's number: twelve digits that follow from its id; a number stands for itself."""
     if project.isdigit():
@@ -62,12 +64,12 @@ def fingerprint(value: Any) -> str:
 
 def timestamp(at: float) -> str:
     """RFC 3339 with microseconds, as the TPU and Compute services write times."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def short_timestamp(at: float) -> str:
     """RFC 3339 with milliseconds, as Storage writes times."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_timestamp(text: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from urllib.parse import unquote
 
 from tpuops.localcloud.core.scene import Method
@@ -31,9 +32,11 @@ _SERVICES = {
     "iamcredentials": "iamcredentials",
     "_cloud": "cloud",
 }
+KNOWN_PATHS = 4096
+"""As many paths are remembered with their routes: callers ask for the same things again and again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """One method. `imitated` says what the real service does and this one only pretends; empty where nothing."""
 
@@ -43,12 +46,12 @@ class Route:
     function: Method
     imitated: str = ""
 
-    @property
+    @cached_property
     def service(self) -> str:
         """The first part of the method's name."""
         return self.method.partition(".")[0]
 
-    @property
+    @cached_property
     def mutating(self) -> bool:
         """Whether a call may change a resource; reading by POST is still reading."""
         reading = self.method.endswith(
@@ -66,9 +69,14 @@ class Routes:
         for route in routes:
             rooted = self._compiled.setdefault((route.verb, _root(route.template)), [])
             rooted.append((route, re.compile(_pattern(route.template))))
+        self._found = lru_cache(KNOWN_PATHS)(self._search)
 
     def find(self, verb: str, path: str) -> tuple[Route, dict[str, str]] | None:
         """The route and its decoded parameters."""
+        found = self._found(verb, path)
+        return found and (found[0], dict(found[1]))
+
+    def _search(self, verb: str, path: str) -> tuple[Route, dict[str, str]] | None:
         for route, pattern in self._compiled.get((verb, _root(path)), ()):
             found = pattern.fullmatch(path)
             if found:

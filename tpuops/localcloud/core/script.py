@@ -109,9 +109,9 @@ def shown(world: World) -> list[Document]:
 def at_call(world: World, method: str, resource: str) -> tuple[str, Document] | None:
     """Count a call and give the first fault that waits for it."""
     chosen = None
-    for key, fault in world.items(KIND):
+    for key, fault in world.view(KIND, _at_calls):
         on = fault["on"]
-        if not waits(fault) or not fnmatchcase(method, str(on.get("method", ""))):
+        if not fnmatchcase(method, str(on["method"])):
             continue
         if not _can_hit(fault["do"], method, resource):
             continue
@@ -134,13 +134,12 @@ def armed_step(world: World) -> tuple[int, Document] | None:
 
 def timed(world: World, now: float) -> list[tuple[str, Document]]:
     """The unfired faults whose time has come."""
-    return [(key, fault) for key, fault in world.items(KIND) if _due(fault) is not None and (_due(fault) or 0) <= now]
+    return [(key, fault) for at, key, fault in world.view(KIND, _timed) if at <= now]
 
 
 def next_time(world: World, now: float) -> float | None:
     """When the next timed fault comes due, after `now`."""
-    times = [at for at in (_due(fault) for _, fault in world.items(KIND)) if at is not None and at > now]
-    return min(times, default=None)
+    return min((at for at, _, _ in world.view(KIND, _timed) if at > now), default=None)
 
 
 def fire(world: World, key: str, now: float) -> None:
@@ -177,10 +176,15 @@ def matches(machine: Mapping[str, Any], pattern: str) -> bool:
     return fnmatchcase(machine["id"], pattern) or fnmatchcase(machine["name"], pattern)
 
 
-def _due(fault: Document) -> float | None:
-    if not waits(fault) or "after_s" not in fault["on"]:
-        return None
-    return float(fault["loaded_at"]) + float(fault["on"]["after_s"])
+def _at_calls(faults: Mapping[str, Document]) -> list[tuple[str, Document]]:
+    """The faults that wait for a call, in their order."""
+    return [(key, fault) for key, fault in sorted(faults.items()) if waits(fault) and "method" in fault["on"]]
+
+
+def _timed(faults: Mapping[str, Document]) -> list[tuple[float, str, Document]]:
+    """The faults that wait for a time, in their order, each with its time."""
+    waiting = [(key, fault) for key, fault in sorted(faults.items()) if waits(fault) and "after_s" in fault["on"]]
+    return [(float(fault["loaded_at"]) + float(fault["on"]["after_s"]), key, fault) for key, fault in waiting]
 
 
 def _parts(script: Any) -> tuple[Sequence[Any], Mapping[str, Any] | None]:

@@ -5,14 +5,16 @@ The HTTP skin and the tests in virtual time both speak these two values; nothing
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call. `path` is percent-encoded and without the path key; header names are lower case.
 
     `asked_at` is set when the skin asks a held request once more, to the epoch seconds of the first asking: it is
@@ -22,16 +24,15 @@ class Request:
 
     verb: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = NONE
+    headers: Mapping[str, str] = NONE
     body: bytes = b""
     asked_at: float | None = None
     held_etag: str = ""
     base: str = "http://localhost"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What to answer.
 
     Attributes:
@@ -41,7 +42,7 @@ class Reply:
     """
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NONE
     body: bytes = b""
     hold_until: float | None = None
     drop: bool = False
@@ -50,16 +51,17 @@ class Reply:
 
 LINK = "tpuops-local-link://"
 """Stands in stored documents for the caller's base URL and its slash, since port and path key change at each start."""
+_LINK = LINK.encode()
+_JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
 
 def linked(reply: Reply, base: str) -> Reply:
     """The reply with every link in a JSON body made to start with `base`."""
-    if LINK.encode() not in reply.body or "json" not in reply.headers.get("Content-Type", ""):
+    if _LINK not in reply.body or "json" not in reply.headers.get("Content-Type", ""):
         return reply
-    return replace(reply, body=reply.body.replace(LINK.encode(), f"{base}/".encode()))
+    return reply._replace(body=reply.body.replace(_LINK, f"{base}/".encode()))
 
 
 def json_reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A reply that carries one JSON document."""
-    body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-    return Reply(status, {"Content-Type": "application/json; charset=UTF-8", **(headers or {})}, body)
+    return Reply(status, {**_JSON, **headers} if headers else _JSON, to_json(document))

@@ -7,11 +7,13 @@ before the reply leaves. It decides nothing, and reaches no disk by itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, MutableMapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 Document = dict[str, Any]
+Seen = TypeVar("Seen")
 
 
 @dataclass(slots=True)
@@ -39,6 +41,8 @@ class World:
         contents: MutableMapping[str, bytes] | None = None,
     ) -> None:
         self._kinds: dict[str, dict[str, Document]] = {}
+        self._sorted: dict[str, list[str]] = {}
+        self._views: dict[str, dict[Callable[..., Any], Any]] = {}
         self._contents: MutableMapping[str, bytes] = {} if contents is None else contents
         self._references: dict[str, int] = {}
         self._dirt = Dirt()
@@ -54,11 +58,14 @@ class World:
         """Write it, whole."""
         of_kind = self._kinds.setdefault(kind, {})
         before = of_kind.get(key)
+        if before is None:
+            self._sorted.pop(kind, None)
         if before is not document:
             self._refer(document, +1)
             self._refer(before, -1)
         of_kind[key] = document
         self._dirt.documents[kind, key] = document
+        self._views.pop(kind, None)
         return document
 
     def drop(self, kind: str, key: str) -> None:
@@ -67,15 +74,32 @@ class World:
         if gone is not None:
             self._refer(gone, -1)
             self._dirt.documents[kind, key] = None
+            self._sorted.pop(kind, None)
+            self._views.pop(kind, None)
 
     def items(self, kind: str, prefix: str = "") -> Iterator[tuple[str, Document]]:
         """Keys below `prefix` with their documents, by key; safe against changes meanwhile."""
         of_kind = self._kinds.get(kind)
         if not of_kind:
             return
-        for key in sorted(key for key in of_kind if key.startswith(prefix)) if prefix else sorted(of_kind):
-            if key in of_kind:
-                yield key, of_kind[key]
+        keys = self._sorted.get(kind)
+        if keys is None:
+            keys = self._sorted[kind] = sorted(of_kind)
+        for index in range(bisect_left(keys, prefix), len(keys)):
+            key = keys[index]
+            if not key.startswith(prefix):
+                return
+            document = of_kind.get(key)
+            if document is not None:
+                yield key, document
+
+    def view(self, kind: str, look: Callable[[Mapping[str, Document]], Seen]) -> Seen:
+        """What `look` sees in the documents of a kind; it looks again only after one of them was written."""
+        views = self._views.setdefault(kind, {})
+        if look not in views:
+            views[look] = look(self._kinds.get(kind, {}))
+        seen: Seen = views[look]
+        return seen
 
     def count(self, kind: str) -> int:
         """How many documents of a kind there are."""

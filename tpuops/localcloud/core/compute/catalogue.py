@@ -57,7 +57,8 @@ def regions() -> tuple[str, ...]:
     return tuple(sorted({catalogue.region_of(zone) for zone in catalogue.zones()}))
 
 
-def machine_types() -> dict[str, tuple[int, int]]:
+@lru_cache(maxsize=1)
+def machine_types() -> Mapping[str, tuple[int, int]]:
     """vCPUs and MiB of memory by type."""
     types = dict(FIXED)
     for family, (sizes, ratio) in FAMILIES.items():

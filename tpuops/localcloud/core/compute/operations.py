@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tpuops.localcloud.core.compute import catalogue
@@ -116,7 +115,7 @@ def wait(call: Call) -> Answer:
         return operation
     key = f"{call.params['project']}/{_scope(call)}/{operation['name']}"
     ends = [timer["at"] for _, timer in call.world.items("timer") if timer.get("operation") == key]
-    return replace(json_reply(operation), hold_until=min([asked + WAIT_S, *ends]))
+    return json_reply(operation)._replace(hold_until=min([asked + WAIT_S, *ends]))
 
 
 def listing(call: Call) -> Answer:

@@ -25,14 +25,17 @@ def listing(call: Call) -> Answer:
 
 def _infos(call: Call) -> Iterator[tuple[str, Document]]:
     grants: dict[str, dict[str, int]] = {}
+    said = settings.of(call.world).get("quotas", {})
     for generation, spot in ((generation, spot) for generation in quota.METRICS for spot in (False, True)):
+        if generation not in call.scene.profile.quotas and quota.metric(generation, spot) not in said:
+            continue  # nothing limits it anywhere
         for zone in sorted(places.zones()):
             granted = quota.limit_of(call.scene, generation, spot, zone)
             if granted is not None:
                 grants.setdefault(quota.metric(generation, spot), {})[zone] = granted
-    for quota_id, said in settings.of(call.world).get("quotas", {}).items():
+    for quota_id, limit in said.items():
         if quota_id.startswith("TPU") and quota_id not in grants:
-            grants[quota_id] = dict(said) if isinstance(said, dict) else dict.fromkeys(sorted(places.zones()), said)
+            grants[quota_id] = dict(limit) if isinstance(limit, dict) else dict.fromkeys(sorted(places.zones()), limit)
     for quota_id, by_place in sorted(grants.items()):
         yield quota_id, _info(call, quota_id, by_place)
 

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -47,7 +46,7 @@ def dated(world: World, reply: Reply, now: float) -> Reply:
     ahead = float(of(world).get("clock_ahead_s", 0.0))
     if not ahead:
         return reply
-    return replace(reply, headers={**reply.headers, "Date": formatdate(now + ahead, usegmt=True)})
+    return reply._replace(headers={**reply.headers, "Date": formatdate(now + ahead, usegmt=True)})
 
 
 def show(call: Call) -> Answer:

@@ -159,7 +159,7 @@ def write(call: Call, names: tuple[str, str], data: bytes, given: Mapping[str, A
         if given.get(field) and given[field] != found[field]:
             raise refuse("storage.hash", kind=kind, given=given[field], found=found[field])
     conditions.check_rate(call, bucket, name)
-    shown = shape.object_document(call.scene, names, data, given)
+    shown = shape.object_document(call.scene, names, data, found, given)
     versions.retire(call, bucket, before)
     call.world.put(KIND, key, {"shown": shown, "content": call.world.keep(data)})
     return shown

@@ -110,8 +110,10 @@ def location_type(location: str, body: Mapping[str, Any]) -> str:
     return "multi-region" if location in MULTI_REGIONS else "region"
 
 
-def object_document(scene: Scene, names: tuple[str, str], data: bytes, given: Mapping[str, Any]) -> Document:
-    """A new generation of the object (bucket, name), with the metadata given."""
+def object_document(
+    scene: Scene, names: tuple[str, str], data: bytes, hashed: Mapping[str, str], given: Mapping[str, Any]
+) -> Document:
+    """A new generation of the object (bucket, name), with the bytes' hashes and the metadata given."""
     bucket_name, name = names
     generation = str(new_generation(scene))
     at = short_timestamp(scene.now)
@@ -128,7 +130,7 @@ def object_document(scene: Scene, names: tuple[str, str], data: bytes, given: Ma
         "contentType": "application/octet-stream",
         "storageClass": "STANDARD",
         "size": str(len(data)),
-        **hashes(data),
+        **hashed,
         "etag": etag(generation, 1),
         "timeCreated": at,
         "updated": at,

@@ -71,7 +71,7 @@ def _renamed(function: Method) -> Method:
     def answered(call: Call) -> Answer:
         answer = function(call)
         reply = answer if isinstance(answer, Reply) else json_reply(answer)
-        return replace(reply, body=reply.body.replace(b"google.cloud.tpu.v2.", b"google.cloud.tpu.v2alpha1."))
+        return reply._replace(body=reply.body.replace(b"google.cloud.tpu.v2.", b"google.cloud.tpu.v2alpha1."))
 
     return answered
 
