@@ -1,6 +1,6 @@
 """Changes to one instance besides its life: scheduling, account, tags, type, protection, disks, reset, serial output.
 
-What may be changed on a stopped instance only is data (`STOPPED_ONLY`; facts: google-cloud.md 3.1.2, 3.2.2b).
+What may be changed on a stopped instance only is data (states.py; facts: google-cloud.md 3.1.2, 3.2.2b).
 """
 
 from __future__ import annotations
@@ -8,21 +8,14 @@ from __future__ import annotations
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.compute import disks, operations, shape
 from tpuops.localcloud.core.compute.catalogue import machine_types
-from tpuops.localcloud.core.compute.instances import existing, path
+from tpuops.localcloud.core.compute.instances import existing, path, ready_for
 from tpuops.localcloud.core.compute.links import last, link
+from tpuops.localcloud.core.compute.states import STOPPED_ONLY
 from tpuops.localcloud.core.compute.transitions import DISK, KIND
 from tpuops.localcloud.core.draw import fingerprint
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
-
-STOPPED_ONLY = frozenset(
-    {
-        "compute.instances.setScheduling",
-        "compute.instances.setServiceAccount",
-        "compute.instances.setMachineType",
-    }
-)
 
 
 def set_scheduling(call: Call) -> Answer:
@@ -76,9 +69,7 @@ def set_deletion_protection(call: Call) -> Answer:
 
 def reset(call: Call) -> Answer:
     """POST .../instances/I/reset: the machine loses power and boots again, on the same disk."""
-    key, shown = existing(call)
-    if shown["status"] != "RUNNING":
-        raise refuse("compute.not-ready", name=path(key))
+    key, shown = ready_for(call, "reset")
     machines.halt(call.scene, [shown["id"]])
     machines.boot(call.scene, [shown["id"]])
     return operations.begin(call, "reset", key, shown["id"])
@@ -139,7 +130,7 @@ def detach_disk(call: Call) -> Answer:
 
 def _changeable(call: Call) -> tuple[str, Document]:
     key, shown = existing(call)
-    if call.method in STOPPED_ONLY and shown["status"] != "TERMINATED":
+    if call.method.rpartition(".")[2] in STOPPED_ONLY and shown["status"] != "TERMINATED":
         raise refuse("compute.running", name=path(key))
     return key, shown
 

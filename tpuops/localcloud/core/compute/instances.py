@@ -9,7 +9,8 @@ from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.compute import catalogue, operations, quotas, shape
 from tpuops.localcloud.core.compute.links import last, link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
-from tpuops.localcloud.core.compute.transitions import DISK, KIND
+from tpuops.localcloud.core.compute.states import INSTANCE_VERBS
+from tpuops.localcloud.core.compute.transitions import DISK, KIND, in_status
 from tpuops.localcloud.core.draw import fingerprint, timestamp
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
@@ -69,19 +70,13 @@ def delete(call: Call) -> Answer:
 
 def stop(call: Call) -> Answer:
     """POST .../instances/I/stop."""
-    _, shown = existing(call)
-    if shown["status"] == "TERMINATED":
-        return _change(call, "stop", "TERMINATED")
-    if shown["status"] != "RUNNING":
-        raise refuse("compute.not-ready", name=path(existing(call)[0]))
-    return _change(call, "stop", "STOPPING")
+    _, shown = ready_for(call, "stop")
+    return _change(call, "stop", "TERMINATED" if shown["status"] == "TERMINATED" else "STOPPING")
 
 
 def start(call: Call) -> Answer:
     """POST .../instances/I/start."""
-    key, shown = existing(call)
-    if shown["status"] != "TERMINATED":
-        raise refuse("compute.not-ready", name=path(key))
+    _, shown = ready_for(call, "start")
     end = shape.termination(shown, call.now)
     if end is not None and end <= call.now:
         raise shape.invalid("resource.scheduling.terminationTime", timestamp(end), "The time has passed.")
@@ -142,8 +137,16 @@ def _change(call: Call, verb: str, status: str, **facts: Any) -> Answer:
     key, shown = existing(call)
     if not call.failure and verb != "start":
         machines.halt(call.scene, [shown["id"]])
-    call.world.put(KIND, key, {**shown, "status": status})
+    call.world.put(KIND, key, in_status(shown, status))
     return operations.begin(call, verb, key, shown["id"], **facts)
+
+
+def ready_for(call: Call, verb: str) -> tuple[str, Document]:
+    """The instance of the call with its key. Raises where it is in no status for the verb."""
+    key, shown = existing(call)
+    if shown["status"] not in INSTANCE_VERBS[verb]:
+        raise refuse("compute.not-ready", name=path(key))
+    return key, shown
 
 
 def existing(call: Call) -> tuple[str, Document]:

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.compute import operations, shape
 from tpuops.localcloud.core.compute.links import last
+from tpuops.localcloud.core.compute.states import INSTANCE_STEPS
 from tpuops.localcloud.core.draw import timestamp
 from tpuops.localcloud.core.scene import Action, Scene
+from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.world import Document
 
 KIND = "compute.instance"
@@ -58,8 +60,8 @@ def started(scene: Scene, timer: Document) -> None:
     """The instance runs again, on the same disk."""
     shown = _target(scene, timer)
     if shown is not None and timer["failure"]:
-        scene.world.put(KIND, timer["key"], {**shown, "status": "TERMINATED"})
-    elif shown is not None:
+        scene.world.put(KIND, timer["key"], in_status(shown, "TERMINATED"))
+    elif shown is not None and shown["status"] == "STAGING":  # its time may have come meanwhile
         _run(scene, timer["key"], shown)
     operations.end(scene, timer)
 
@@ -67,7 +69,7 @@ def started(scene: Scene, timer: Document) -> None:
 def stopped(scene: Scene, timer: Document) -> None:
     """The instance is stopped, which the API calls TERMINATED (google-cloud.md 3.1.5)."""
     shown = _target(scene, timer)
-    if shown is not None:
+    if shown is not None and (shown["status"] == "STOPPING" or not timer["failure"]):
         _rest(scene, timer["key"], shown, "RUNNING" if timer["failure"] else "TERMINATED")
     operations.end(scene, timer)
 
@@ -75,9 +77,9 @@ def stopped(scene: Scene, timer: Document) -> None:
 def deleted(scene: Scene, timer: Document) -> None:
     """The instance is gone, and the disks that go with it."""
     shown = _target(scene, timer)
-    if shown is not None and timer["failure"]:
-        scene.world.put(KIND, timer["key"], {**shown, "status": timer["before"]})
-    elif shown is not None:
+    if shown is not None and timer["failure"] and shown["status"] == "STOPPING":
+        scene.world.put(KIND, timer["key"], in_status(shown, timer["before"]))
+    elif shown is not None and not timer["failure"]:
         _erase(scene, timer["key"], shown)
     operations.end(scene, timer)
 
@@ -102,6 +104,11 @@ def changed(scene: Scene, timer: Document) -> None:
     operations.end(scene, timer)
 
 
+def in_status(shown: Document, status: str) -> Document:
+    """The instance in its next status, as the table allows."""
+    return {**shown, "status": step(INSTANCE_STEPS, shown["status"], status)}
+
+
 def _take(scene: Scene, key: str, shown: Document) -> None:
     if shown["scheduling"].get("instanceTerminationAction") == "DELETE":
         _erase(scene, key, shown)
@@ -110,7 +117,7 @@ def _take(scene: Scene, key: str, shown: Document) -> None:
 
 
 def _run(scene: Scene, key: str, shown: Document) -> None:
-    shown.update(status="RUNNING", lastStartTimestamp=timestamp(scene.now))
+    shown.update(in_status(shown, "RUNNING"), lastStartTimestamp=timestamp(scene.now))
     end = shape.termination(shown, scene.now)
     if end is not None:
         scene.cancel("compute.expire", key=key)
@@ -121,7 +128,7 @@ def _run(scene: Scene, key: str, shown: Document) -> None:
 
 
 def _rest(scene: Scene, key: str, shown: Document, status: str) -> None:
-    shown["status"] = status
+    shown.update(in_status(shown, status))
     if status == "TERMINATED":
         shown["lastStopTimestamp"] = timestamp(scene.now)
         shown.pop("resourceStatus", None)

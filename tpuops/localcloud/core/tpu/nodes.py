@@ -12,9 +12,10 @@ from tpuops.facts import catalogue
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
+from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.tpu import operations, quota, requests, shape
 from tpuops.localcloud.core.tpu.places import known_zone, shown_page
-from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, step
+from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS
 from tpuops.localcloud.core.tpu.transitions import abandon
 from tpuops.localcloud.core.world import Document
 

@@ -13,8 +13,9 @@ from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import timestamp
 from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.scene import Action, Scene
+from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.tpu import operations, queue_shape, transitions
-from tpuops.localcloud.core.tpu.states import QUEUE_STEPS, step
+from tpuops.localcloud.core.tpu.states import QUEUE_STEPS
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.queue"

@@ -1,12 +1,14 @@
 """Which state may follow which, and which verb is allowed in which state: the TPU service's rules, as data.
 
 Facts: google-cloud.md 2.2 and 2.6; cells marked [I] there are the careful reading. Every change of a state goes through
-`step`, and the property test over the core takes these tables as its model.
+`steps.step`, and the property test over the core takes these tables as its model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from tpuops.localcloud.core.steps import Steps
 
 AWAY = frozenset({"RESTARTING", "REIMAGING", "REPAIRING", "HIDING"})
 """What Google itself may do to a node that is ready; its machines are down meanwhile."""
@@ -18,7 +20,7 @@ NODE_VERBS: Mapping[str, frozenset[str]] = {
     "update": frozenset({"READY", "STOPPED"}),
     "maintenance": frozenset({"READY"}),
 }
-NODE_STEPS: Mapping[str, frozenset[str]] = {
+NODE_STEPS: Steps = {
     "CREATING": frozenset({"READY", "PREEMPTED", "DELETING"}),
     "READY": frozenset({"STOPPING", "PREEMPTED", "TERMINATED", "DELETING"} | AWAY),
     "RESTARTING": frozenset({"READY", "DELETING"}),
@@ -43,7 +45,7 @@ QUEUE_VERBS: Mapping[str, frozenset[str]] = {
     "reset": frozenset({"ACTIVE", "FAILED", "SUSPENDED"}),
     "maintenance": frozenset({"ACTIVE"}),
 }
-QUEUE_STEPS: Mapping[str, frozenset[str]] = {
+QUEUE_STEPS: Steps = {
     "CREATING": frozenset({"ACCEPTED", "FAILED", "DELETING"}),
     "ACCEPTED": frozenset({"WAITING_FOR_RESOURCES", "FAILED", "DELETING"}),
     "WAITING_FOR_RESOURCES": frozenset({"PROVISIONING", "FAILED", "DELETING"}),
@@ -54,9 +56,3 @@ QUEUE_STEPS: Mapping[str, frozenset[str]] = {
     "FAILED": frozenset({"ACCEPTED", "DELETING"}),
     "DELETING": frozenset({"ACCEPTED", "WAITING_FOR_RESOURCES", "ACTIVE", "FAILED", "SUSPENDED"}),  # a deletion failed
 }
-
-
-def step(steps: Mapping[str, frozenset[str]], before: str, after: str) -> str:
-    """The state after, where the table lets it follow; staying is always allowed. Breaking the table is a bug here."""
-    assert before == after or after in steps[before], f"{before} -> {after}"
-    return after

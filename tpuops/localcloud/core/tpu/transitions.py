@@ -11,8 +11,9 @@ from tpuops.facts import catalogue
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.scene import Action, Scene
+from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.tpu import operations
-from tpuops.localcloud.core.tpu.states import NODE_STEPS, step
+from tpuops.localcloud.core.tpu.states import NODE_STEPS
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.node"
