@@ -24,7 +24,15 @@ KEPT_CLEAN = (".config/gcloud", ".ssh", ".tpuops", ".local/state/tpuops")
 MARK = f"tpuops-tests-{uuid.uuid4().hex[:12]}"
 BASE = Path(tempfile.mkdtemp(prefix="tpuops-t-"))  # short: sockets below it must fit into 107 bytes
 
-UNSET = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "TPUOPS_ENV", "TMUX", "SSH_AUTH_SOCK")
+UNSET = (
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "TPUOPS_ENV",
+    "TMUX",
+    "SSH_AUTH_SOCK",
+    "COLUMNS",
+    "LINES",
+)
 
 
 def private(folder: Path) -> dict[str, str]:
