@@ -86,7 +86,7 @@ def layout(call: Call) -> Answer:
 def folders(call: Call) -> Answer:
     """GET b/B/managedFolders and b/B/folders: there are none."""
     existing(call)
-    return {"kind": "storage#managedFolders"}
+    return {"kind": f"storage#{call.method.split('.')[1]}"}
 
 
 def get_policy(call: Call) -> Answer:
