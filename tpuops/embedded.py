@@ -72,7 +72,7 @@ def status(state: Path) -> Stage | None:
             tunnel=endpoint.get("tunnel", ""),
             certificate=endpoint.get("certificate", ""),
         )
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return stage if _is_cloud(stage.pid, state) else None
 
@@ -87,11 +87,11 @@ async def ensure(state: Path, *, faults: Path | None = None, clock: Clock | None
     if not sys.platform.startswith("linux"):
         raise AccessError(f"the embedded cloud runs on Linux, and this is {sys.platform}", hint="use a Linux machine")
     clock = clock or SystemClock()
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    async with _starting(state, clock):
-        running = status(state)
-        if running is None:
-            running = await _start(state, clock)
+    running = status(state)
+    if running is None:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with _starting(state, clock):
+            running = status(state) or await _start(state, clock)
     if faults is not None:
         await asyncio.to_thread(_arm, running, faults)
     return running
@@ -99,19 +99,19 @@ async def ensure(state: Path, *, faults: Path | None = None, clock: Clock | None
 
 async def stop(state: Path, *, clock: Clock | None = None) -> bool:
     """End the cloud and everything in it; whether there was one. Its state stays for the next start."""
-    clock, running = clock or SystemClock(), status(state)
-    if running is None:
+    clock, serving = clock or SystemClock(), _serving(state)
+    if serving is None:
         (state / "endpoint.json").unlink(missing_ok=True)
         return False
-    family = _session(running.pid) | {running.pid}
-    _send(running.pid, signal.SIGTERM)
-    if not await _gone({running.pid}, clock, STOP_TIMEOUT_S):
-        _send(running.pid, signal.SIGKILL)
-    family |= _session(running.pid)
+    family = _session(serving) | {serving}
+    _send(serving, signal.SIGTERM)
+    if not await _gone({serving}, clock, STOP_TIMEOUT_S):
+        _send(serving, signal.SIGKILL)
+    family |= _session(serving)
     for pid in family:
         _send(pid, signal.SIGKILL)
     if not await _gone(family, clock, STOP_TIMEOUT_S):
-        raise TpuopsError(f"the embedded cloud (process {running.pid}) does not end", hint=f"ps -g {running.pid}")
+        raise TpuopsError(f"the embedded cloud (process {serving}) does not end", hint=f"ps -g {serving}")
     (state / "endpoint.json").unlink(missing_ok=True)
     return True
 
@@ -180,6 +180,11 @@ def _plain(value: Any) -> Any:
 
 
 async def _start(state: Path, clock: Clock) -> Stage:
+    if (serving := _serving(state)) is not None:
+        raise AccessError(
+            f"process {serving} is the embedded cloud of {state}, and its endpoint.json cannot be read",
+            hint="tpuops cloud.stop ends it, and what it holds stays",
+        )
     log = state / "cloud.log"
     said_before = log.stat().st_size if log.exists() else 0
     (state / "endpoint.json").unlink(missing_ok=True)
@@ -249,6 +254,15 @@ def _tail(log: Path, offset: int) -> list[str]:
     with log.open("rb") as file:
         file.seek(offset)
         return file.read().decode(errors="replace").splitlines()[-12:]
+
+
+def _serving(state: Path) -> int | None:
+    """The process of the cloud on `state`, also where the file that names it was spoilt."""
+    found = status(state)
+    if found is not None:
+        return found.pid
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return next((pid for pid in pids if _is_cloud(pid, state)), None) if Path("/proc/self").exists() else None
 
 
 def _is_cloud(pid: int, state: Path) -> bool:

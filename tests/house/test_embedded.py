@@ -66,6 +66,26 @@ async def test_one_that_was_killed_is_not_believed_and_starts_again_with_what_it
     assert after.url.rpartition("/")[2] == before.url.rpartition("/")[2]
 
 
+@pytest.mark.parametrize("spoilt", ["", "xx", "[]", '{"url": 5, "ssh_port": 1, "pid": 1}'])
+async def test_one_whose_file_was_spoilt_is_neither_doubled_nor_lost(state: Path, spoilt: str) -> None:
+    stage = await embedded.ensure(state)
+    (state / "endpoint.json").write_text(spoilt)
+    with pytest.raises(AccessError, match=f"process {stage.pid} is the embedded cloud of") as refused:
+        await embedded.ensure(state)
+    assert refused.value.hint.startswith("tpuops cloud.stop")
+    assert await embedded.stop(state)
+    assert not lives(stage.pid)
+    assert (await embedded.ensure(state)).url == stage.url
+
+
+async def test_one_that_lives_is_found_where_nothing_can_be_written(state: Path) -> None:
+    stage = await embedded.ensure(state)
+    look = [sys.executable, "-c", "import sys, asyncio; from pathlib import Path; from tpuops import embedded; "
+            "print(asyncio.run(embedded.ensure(Path(sys.argv[1]))).pid)", str(state)]  # fmt: skip
+    wrapped = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(state), str(state), *look]
+    assert int(subprocess.run(wrapped, capture_output=True, check=True, timeout=30).stdout) == stage.pid
+
+
 async def test_one_that_does_not_listen_is_ended_by_force(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "STOP_TIMEOUT_S", 0.3)
     stage = await embedded.ensure(state)

@@ -53,9 +53,9 @@ def hurried(user: User) -> Iterator[User]:
 class Way:
     """The controller's way to the cloud, which can be cut: connections break, and new ones are refused."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, at: int = 0) -> None:
         self._target, self._ends = ("127.0.0.1", port), set[socket.socket]()
-        self._door = socket.create_server(("127.0.0.1", 0))
+        self._door = socket.create_server(("127.0.0.1", at))
         self.port = self._door.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -84,13 +84,13 @@ class Way:
 
 
 @contextmanager
-def through(user: User, way: Way) -> Iterator[None]:
-    """What is started meanwhile reaches the cloud by that way."""
+def through(user: User, port: int) -> Iterator[None]:
+    """What is started meanwhile looks for the cloud at that port."""
     endpoint = user.state / "endpoint.json"
     real = endpoint.read_text()
     told = json.loads(real)
-    port = str(urlsplit(told["url"]).port)
-    endpoint.write_text(json.dumps({**told, "url": told["url"].replace(f":{port}/", f":{way.port}/")}))
+    real_port = str(urlsplit(told["url"]).port)
+    endpoint.write_text(json.dumps({**told, "url": told["url"].replace(f":{real_port}/", f":{port}/")}))
     yield
     endpoint.write_text(real)
 
@@ -175,7 +175,7 @@ def test_machines_end_themselves_exactly_where_nobody_renews_the_lease(
     stage = embedded.status(user.state)
     assert stage is not None
     way = Way(urlsplit(stage.url).port or 0)
-    with through(user, way):
+    with through(user, way.port):
         controllers = {"cut": user.start("run", "--env", "cut")}
         until(lambda: bool(user.requests()))
     controllers |= {name: user.start("run", "--env", name) for name in ("killed", "stopped", "living")}

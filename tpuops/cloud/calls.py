@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from tpuops.clock import Clock
 from tpuops.cloud.answers import Answer, no_answer, of_http
@@ -82,5 +83,24 @@ def _answer(error: Exception) -> Answer | None:
     if isinstance(
         error, api.RetryError | requests.RequestException | auth.TransportError | ConnectionError | TimeoutError
     ):
-        return no_answer(f"no answer: {error}")
+        return no_answer(f"no answer{_from(error)}: {_reason(error)}")
     return None
+
+
+def _from(error: BaseException) -> str:
+    """Who was asked, as far as it can be told."""
+    inner = error.args[0] if error.args else None
+    request = getattr(error, "request", None) or getattr(inner, "request", None)
+    host = urlsplit(getattr(request, "url", None) or "").hostname
+    return f" from {host}" if host else ""
+
+
+def _reason(error: BaseException) -> str:
+    """The system's own words where it refused: the libraries wrap them in theirs, addresses and paths included."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        wrapped = [inner.__cause__, getattr(inner, "reason", None), *inner.args]
+        inner = next((each for each in wrapped if isinstance(each, BaseException)), None)
+    return str(error)

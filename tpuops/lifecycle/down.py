@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuops.cloud.port import StoredObject
-from tpuops.errors import StillBilling
+from tpuops.errors import StillBilling, Transient
 from tpuops.lifecycle.consent import Agree, nobody
 from tpuops.lifecycle.site import Site, holding, unfenced
 from tpuops.lifecycle.stop import GRACE_S, refuse_anothers, stopped, words
@@ -14,7 +14,7 @@ from tpuops.resources import Observed
 from tpuops.stages import lease
 from tpuops.stages.look import look
 from tpuops.stages.record import ENDED, RUNNING, Records, RunRecord
-from tpuops.stages.teardown import Torn, kept_bucket, remove, standing
+from tpuops.stages.teardown import Torn, kept_bucket, remove, standing, unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,17 @@ async def _recorded(site: Site, observed: Observed) -> Standing:
 async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Torn:
     """Remove node and VM; the bucket stays. With nothing there it only reads.
 
-    An open run is stopped first, gracefully, and its outputs are saved; `force` removes without any of that.
+    An open run is stopped first, gracefully, and its outputs are saved; `force` removes without any of that. Where
+    nobody can look, nothing is done, and what may stand remains.
 
     Raises:
         Busy: a run is open and nobody agreed, or another person supervises it.
         StillBilling: its outputs could not be saved, so everything stays.
     """
-    observed = await look(site.cloud, site.desired)
+    try:
+        observed = await look(site.cloud, site.desired)
+    except Transient as error:
+        return Torn((), (), unknown(site.desired, error.message))  # it may stand, and bill
     if not standing(site.desired, observed, ""):
         return Torn((), kept_bucket(observed), ())
     if not force:

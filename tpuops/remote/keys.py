@@ -27,11 +27,17 @@ class OwnKey:
 def own_key(folder: Path) -> OwnKey:
     """The key in `folder`, made when it is not there; two that come at once get the same one.
 
-    Raises `AccessError` where the file is a link, is no key, or may be read by others.
+    Raises `AccessError` where the file is a link, is no key, or may be read by others, and where none can be made.
     """
     path = folder / NAME
     if not path.is_symlink() and not path.exists():
-        _make(path)
+        try:
+            _make(path)
+        except OSError as error:
+            raise AccessError(
+                f"no key can be made in {folder}: {error.strerror}",
+                hint="make room there or mend its permissions, or set TPUOPS_STATE to a folder that can be written",
+            ) from error
     return OwnKey(path, f"{_public(path)} tpuops")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,10 @@ class Known:
             return None
 
     def _remember(self, host: Host, told: Mapping[str, str]) -> None:
-        write_private(self.file(host.name), json.dumps({"machine": host.machine, "keys": dict(told)}, indent=1) + "\n")
+        """A full or read-only disk here ends no run: the API told the keys, and tells them again the next time."""
+        with suppress(OSError):
+            text = json.dumps({"machine": host.machine, "keys": dict(told)}, indent=1)
+            write_private(self.file(host.name), f"{text}\n")
 
     def _changed(self, host: Host, before: str, told: str) -> HostKeyChanged:
         return HostKeyChanged(

@@ -124,6 +124,6 @@ def brief(document: Mapping[str, Any]) -> str:
 
 def torn(document: Mapping[str, Any]) -> str:
     """What a teardown removed, kept and left."""
-    removed = document["removed"]
-    lines = [f"removed: {', '.join(removed)}" if removed else "nothing to remove"]
+    nothing = "nothing was removed" if document["remains"] else "nothing to remove"
+    lines = [f"removed: {', '.join(document['removed'])}" if document["removed"] else nothing]
     return "\n".join(lines + left("kept", document["kept"]) + left("remains", document["remains"]))

@@ -89,7 +89,7 @@ async def down(asked: Invocation, yes: bool = False, discard: bool = False) -> A
             torn = await remove(site, agree, force=discard)
     document = documents.torn(torn)
     left = [f"{thing.kind} {thing.name}: {thing.why}" for thing in torn.remains]
-    error = StillBilling("something still stands", evidence=left, hint=torn.remains[0].command) if left else None
+    error = StillBilling("something may still stand", evidence=left, hint=torn.remains[0].command) if left else None
     return Answer(document, standing.torn(document), following.after_down(document, asked.typed), error=error)
 
 
