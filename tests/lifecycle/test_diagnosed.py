@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.conftest import TRAINER, User
+from tpuops import embedded
 
 pytestmark = pytest.mark.wire
 
@@ -101,3 +102,35 @@ def test_a_run_that_is_not_there_is_said(user: User) -> None:
     process = user.start("diagnose", "--run", "newest")
     assert b"no run on record" in process.communicate(timeout=60)[1]
     assert process.returncode == 1
+
+
+NO_QUOTA = {"http": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota limit 'TPUV3' has been exceeded. Limit: 0"}
+FORBIDDEN = {"http": 403, "reason": "IAM_PERMISSION_DENIED", "message": "Permission 'tpu.nodes.create' denied"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "wanted"),
+    [
+        (NO_QUOTA, 4, ("quota_exceeded", "fix_config", "give_up")),
+        (FORBIDDEN, 3, ("permission_denied", "fix_credentials", "give_up")),
+    ],
+    ids=["quota, by its text", "permission, by its reason"],
+)
+def test_what_the_cloud_refused_is_explained_until_machines_are_had(
+    user: User, answer: dict[str, Any], code: int, wanted: tuple[str, str, str]
+) -> None:
+    user.run("cloud.start")
+    stage = embedded.status(user.state)
+    assert stage is not None
+    fault = {"on": {"method": "tpu.nodes.create"}, "do": {"error": answer}}
+    embedded.ask(stage, "POST", "/_cloud/faults", json.dumps([fault]).encode())
+    user.run("up", code=code)
+    (found,) = explained(user, "--run", "newest")
+    assert (found["class"], found["action"], found["move"]) == wanted
+    assert (found["attempt"], found["source"], found["exit_code"]) == (None, "cloud", None)
+    assert answer["message"] in found["advice"]
+    shown, _ = user.start("diagnose", "--run", "newest").communicate(timeout=60)
+    assert wanted[0].encode() in shown
+    user.write(TRAINER, steps="3")
+    user.run("run")
+    assert [each["class"] for each in explained(user, "--run", "newest")] == ["healthy"]

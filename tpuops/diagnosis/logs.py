@@ -14,18 +14,19 @@ from typing import Any, BinaryIO
 
 from tpuops.diagnosis.across import LogVerdict, first_cause, text_of, verdict_of
 from tpuops.diagnosis.advice import advice_for
-from tpuops.diagnosis.classes import CLASSES, HEALTHY
+from tpuops.diagnosis.classes import CLASSES, HEALTHY, UNKNOWN
 from tpuops.diagnosis.engine import Engine, engine_for, packaged_engine
 from tpuops.diagnosis.evidence import diagnose
 from tpuops.diagnosis.examine import examine
 from tpuops.diagnosis.judge import ECHOES, Finding, Judgement
 from tpuops.diagnosis.ladder import decide
 from tpuops.diagnosis.reading import opened
-from tpuops.diagnosis.verdict import Budgets, Decision, Evidence, Past, Shape, Verdict, WorkerEvidence
+from tpuops.diagnosis.verdict import Action, Budgets, Decision, Evidence, Past, Shape, Verdict, WorkerEvidence
 
 Source = Path | bytes | BinaryIO
 _WORKER_IN_NAME = re.compile(r"(?:worker|host|rank|task|process|w)[-_.]?(\d+)", re.IGNORECASE)
 _CONTEXT_LINES, _CONTEXT_CHARS = 4, 1000
+_NO_LOG = Judgement(UNKNOWN, Action.NONE, why="there is no log: what is known beside it decided")
 
 
 Document = dict[str, Any]
@@ -46,12 +47,12 @@ def report_of_attempt(known: Known, shape: Shape, budgets: Budgets) -> Document:
     used = engine_for(known.evidence.progress, known.evidence.signatures)
     judged = [_examined(each, known, used) for each in known.evidence.workers]
     verdict = replace(diagnose(known.evidence, engine=used), file=known.name)
-    chosen = next((each for each in judged if each.worker == verdict.worker), judged[0])
-    by_log = bool(verdict.decisive_line) and verdict.line_number == chosen.judgement.line_number
+    chosen = next((each.judgement for each in judged if each.worker == verdict.worker), _NO_LOG)
+    by_log = bool(verdict.decisive_line) and verdict.line_number == chosen.line_number
     decision = decide(verdict, shape, known.past, budgets, step=known.step)
-    return _shown(verdict, decision, chosen.judgement if by_log else None) | {
+    return _shown(verdict, decision, chosen if by_log else None) | {
         "cause": verdict.failure_class != HEALTHY,
-        "explain": explanation(chosen.judgement),
+        "explain": explanation(chosen),
     }
 
 

@@ -1,4 +1,5 @@
-"""diagnose --run: what every attempt of a run left behind, from the home bucket and from the machine while it stands.
+"""diagnose --run: what every attempt of a run left behind, from the home bucket and from the machine while it stands,
+and what the cloud said where there is no machine to run on.
 
 Reads only: it gathers each attempt's log, how it ended and the evidence that was saved of it, and has them judged.
 """
@@ -10,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from tpuops.cloud.port import ObjectStat
@@ -19,13 +21,16 @@ from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Evidence, Past, Shape, WorkerEvidence
 from tpuops.errors import AccessError, RemoteError, TpuopsError
 from tpuops.facts import catalogue
+from tpuops.lifecycle import refused
 from tpuops.lifecycle.logs import recorded
 from tpuops.lifecycle.machine import agent_on, found_node
+from tpuops.lifecycle.refused import Refusal
 from tpuops.lifecycle.site import Site
 from tpuops.remote.port import Agent, Exit, LogChunk
 from tpuops.resources import Node
 from tpuops.stages import evidence, signatures
 from tpuops.stages import run as runs
+from tpuops.stages.record import RunRecord
 from tpuops.stages.recover import budgets_of
 
 NEWEST = "newest"
@@ -53,13 +58,17 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """A run's attempts in order, with its record's earlier failures and the attempts (`rows`) that they ended."""
+    """A run's attempts in order, with its record's earlier failures and the attempts (`rows`) that they ended.
+
+    `refusal` is what the cloud said to the last try to make machines, where none was made since.
+    """
 
     run_id: str
     attempts: tuple[Trace, ...]
     past: tuple[Past, ...] = ()
     rows: tuple[int, ...] = ()
     best_step: int = -1
+    refusal: Refusal | None = None
 
 
 async def traces(site: Site, asked: str) -> Traces:
@@ -68,32 +77,51 @@ async def traces(site: Site, asked: str) -> Traces:
     Raises:
         TpuopsError: there is no such run, or nothing of it is left.
     """
-    record = await recorded(site)
-    run_id = record.run_id if asked == NEWEST else asked
-    found = {trace.attempt: trace for trace in await _from_bucket(site, run_id)}
-    node = await found_node(site)
-    if node is not None and node.is_ready:
-        found.update({trace.attempt: trace for trace in await _from_machine(site, node, run_id, found)})
-    if not found:
+    refusal = await refused.last(site) if asked == NEWEST else None
+    try:
+        record = await recorded(site)
+    except TpuopsError:
+        if refusal is None:
+            raise
+        return Traces("", (), refusal=refusal)
+    run_id, node = record.run_id if asked == NEWEST else asked, await found_node(site)
+    if refusal is not None and _is_past(refusal, record, node):
+        refusal = None
+    found = await _left(site, run_id, node)
+    if not found and refusal is None:
         raise TpuopsError(
             f"nothing of run {run_id} is in gs://{site.desired.bucket.name} or on a machine",
             hint=f"the run on record is {record.run_id}",
         )
-    own = record.run_id == run_id
-    for row in record.recoveries if own else ():
+    attempts = tuple(found[number] for number in sorted(found))
+    if record.run_id != run_id:
+        return Traces(run_id, attempts)
+    for row in record.recoveries:
         if row.get("attempt") in found:
             found[row["attempt"]].done = row
-    attempts = tuple(found[number] for number in sorted(found))
-    if not own:
-        return Traces(run_id, attempts)
     rows = tuple(int(row.get("attempt", 0)) for row in record.recoveries)
-    return Traces(run_id, attempts, record.past, rows, record.best_step)
+    return Traces(run_id, attempts, record.past, rows, record.best_step, refusal)
+
+
+async def _left(site: Site, run_id: str, node: Node | None) -> dict[int, Trace]:
+    """What is left of each attempt, by number."""
+    found = {trace.attempt: trace for trace in await _from_bucket(site, run_id)}
+    if node is not None and node.is_ready:
+        found.update({trace.attempt: trace for trace in await _from_machine(site, node, run_id, found)})
+    return found
+
+
+def _is_past(refusal: Refusal, record: RunRecord, node: Node | None) -> bool:
+    """Whether a run was begun, or a machine made, after the refusal."""
+    made = node.created if node is not None else None
+    return refusal.at < datetime.fromisoformat(record.started) or (made is not None and refusal.at < made)
 
 
 def documents(found: Traces, site: Site, shape: Shape | None) -> list[dict[str, Any]]:
     """One document an attempt, in order, as `diagnose` shows a log's; one that runs is explained by its log alone.
 
-    Beside the log's keys: run_id, attempt, source, alive, exit_code (None where nobody recorded it) and done.
+    Beside the log's keys: run_id, attempt, source, alive, exit_code (None where nobody recorded it) and done. What the
+    cloud refused comes last, as a document without an attempt.
     """
     environment = site.environment
     known = catalogue.accelerator(environment.tpu.accelerator)
@@ -110,18 +138,24 @@ def documents(found: Traces, site: Site, shape: Shape | None) -> list[dict[str, 
         else:
             told = _evidence(trace, environment.train.progress or "", texts)
             document = report_of_attempt(Known(name, told, past, found.best_step), stands_on, budgets)
-        listed.append(
-            {
-                **document,
-                "run_id": found.run_id,
-                "attempt": trace.attempt,
-                "source": trace.source,
-                "alive": trace.alive,
-                "exit_code": None if trace.exit is None else trace.exit.code,
-                "done": trace.done.get("action", ""),
-            }
-        )
+        listed.append(document | _about(found, trace))
+    if found.refusal is not None:
+        name = f"making the machines ({found.refusal.call})" if found.refusal.call else "making the machines"
+        known_of = Known(name, Evidence((), api_errors=(found.refusal.error,), signatures=texts))
+        listed.append(report_of_attempt(known_of, stands_on, budgets) | _about(found, None))
     return listed
+
+
+def _about(found: Traces, trace: Trace | None) -> dict[str, Any]:
+    """What a document says of the attempt it is about; of none where machines were refused."""
+    return {
+        "run_id": found.run_id,
+        "attempt": None if trace is None else trace.attempt,
+        "source": "cloud" if trace is None else trace.source,
+        "alive": trace is not None and trace.alive,
+        "exit_code": None if trace is None or trace.exit is None else trace.exit.code,
+        "done": "" if trace is None else trace.done.get("action", ""),
+    }
 
 
 def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, StillBilling, TpuopsError
+from tpuops.lifecycle import refused
 from tpuops.lifecycle.finish import (
     DONE,
     LIMIT,
@@ -111,6 +112,7 @@ async def _provisioned(story: Story, *, tear_down: bool) -> Report:
     except LimitReached as error:
         return await _limited(story, error, tear_down=tear_down)
     except (NoCapacity, QuotaExceeded) as error:
+        await refused.note(site, error)
         return await close(story, replace(_failure(error), run=summary(story)), tear_down=tear_down)
     except Busy:
         raise

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from tpuops.environment import Finding, refused
-from tpuops.errors import Busy, Refused
+from tpuops.errors import AccessError, Busy, CloudError, Refused
+from tpuops.lifecycle import refused as refusals
 from tpuops.lifecycle.renamed import unrenamed
 from tpuops.lifecycle.site import Site, holding
 from tpuops.plan import Differs, Plan, Role, Verb, changes
@@ -100,4 +101,8 @@ async def provision(site: Site, crew: Crew) -> Node:
         change = plan.of(role)
         if found is not None and change is not None and change.verb is Verb.KEEP:
             site.journal.record(f"{role}.stands", name=found.name, id=found.id)
-    return await with_capacity(lambda: make_missing(site.desired, crew), crew)
+    try:
+        return await with_capacity(lambda: make_missing(site.desired, crew), crew)
+    except (CloudError, AccessError) as error:
+        await refusals.note(site, error)
+        raise

@@ -61,7 +61,8 @@ def told(
 
 def _overall(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if "attempt" in documents[0]:
-        yield f"Run {documents[0]['run_id']}, {len(documents)} attempts:"
+        tried = sum(each["attempt"] is not None for each in documents)
+        yield f"Run {documents[0]['run_id']}, {tried} attempt{'s' if tried != 1 else ''}:"
         for each in documents:
             yield f"  {_name(each)}: {each['class']}{_end(each)}"
         return

@@ -37,7 +37,7 @@ class Wanted:
         "log": "the log, plain or gzip; - for standard input",
         "more": "another worker's log of the same run; may be given several times",
         "signatures": "a file with messages of your own (see environments/signatures/example.yaml); several are taken",
-        "run": "in place of a log: a run of the environment by its id, or newest; every attempt that left something",
+        "run": "in place of a log: a run of the environment by its id, or newest; every attempt, and machines refused",
         "shape": "what it ran on: a TPU type or a number of workers, with ,spot or ,queued (default: v3-8)",
         "explain": "show every message that was recognised, and why one of them won",
     },
