@@ -24,8 +24,9 @@ from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, QUEUE_STEP
 
 QUEUES = f"{ZONE}/queuedResources"
 PARENT = "projects/local-p/locations/us-central1-a"
-NAMES = st.sampled_from(["n1", "n2", "n3"])
-QUEUED = st.sampled_from(["q1", "q2"])
+NAMES, QUEUED = ("n1", "n2"), ("q1", "q2")
+PASSING_S = st.sampled_from([1.0, 0.35, 0.0, 0.05, 7.0])
+DATA = st.data()
 KINDS = st.sampled_from(
     [{"acceleratorType": "v3-8"}, {"acceleratorType": "v2-32"}, {"schedulingConfig": {"spot": True}}]
 )
@@ -48,6 +49,9 @@ class Calls(RuleBasedStateMachine):
         self.talk = Talk(world=Watched())
         self.due, self.queue_due, self.contested = {}, {}, set()
         self.live, self.heard = set(), 0
+        self.create_one("n1", {})
+        self.enqueue_one("q1", "n2")
+        self.talk.wait(5)
 
     # What there is, read from the world and not through the methods under test.
 
@@ -59,6 +63,14 @@ class Calls(RuleBasedStateMachine):
         found = self.talk.world.get("tpu.queue", f"{PARENT}/queuedResources/{name}")
         return found and found["shown"]["state"]["state"]
 
+    def some(self, data, names, there):
+        """One that is there mostly, as users would name it; sometimes one that is not."""
+        return data.draw(st.sampled_from([*names, *[name for name in names if there(name)] * 4]))
+
+    def new(self, data, names, there):
+        """One that is not there yet mostly."""
+        return data.draw(st.sampled_from([*names, *[name for name in names if not there(name)] * 4]))
+
     def refused(self, answer, row):
         status, reply = answer
         assert status == TABLE[row].http, reply
@@ -66,8 +78,12 @@ class Calls(RuleBasedStateMachine):
 
     # What may happen.
 
-    @rule(name=NAMES, kind=KINDS)
-    def create(self, name, kind):
+    @rule(data=DATA, kind=KINDS, passing_s=PASSING_S)
+    def create(self, data, kind, passing_s):
+        self.create_one(self.new(data, NAMES, self.node), kind)
+        self.talk.wait(passing_s)
+
+    def create_one(self, name, kind):
         before = self.node(name)
         answer = self.talk.call("POST", NODES, {"runtimeVersion": "r", "acceleratorType": "v3-8", **kind}, nodeId=name)
         if before is None:
@@ -78,8 +94,9 @@ class Calls(RuleBasedStateMachine):
         else:
             self.refused(answer, "tpu.exists")
 
-    @rule(name=NAMES)
-    def delete(self, name):
+    @rule(data=DATA, passing_s=PASSING_S)
+    def delete(self, data, passing_s):
+        name = self.some(data, NAMES, self.node)
         before = self.node(name)
         answer = self.talk.call("DELETE", f"{NODES}/{name}")
         if before is None:
@@ -89,9 +106,11 @@ class Calls(RuleBasedStateMachine):
             assert self.node(name)["state"] == "DELETING"
             self.due[name] = None
             self.lost(before)
+        self.talk.wait(passing_s)
 
-    @rule(name=NAMES, verb=st.sampled_from(["stop", "start", "maintenance"]))
-    def act(self, name, verb):
+    @rule(data=DATA, verb=st.sampled_from(["stop", "start", "maintenance"]), passing_s=PASSING_S)
+    def act(self, data, verb, passing_s):
+        name = self.some(data, NAMES, self.node)
         before = self.node(name)
         path = {"maintenance": "performMaintenance"}.get(verb, verb)
         zone = NODES.replace("/v2/", "/v2alpha1/")
@@ -108,6 +127,7 @@ class Calls(RuleBasedStateMachine):
         else:
             assert answer[0] == 200, answer
             self.due[name] = {"stop": "STOPPED", "start": "READY"}.get(verb, self.due.get(name))
+        self.talk.wait(passing_s)
 
     def lost(self, shown):
         """Its queued resource, if it has one that runs, is suspended for that."""
@@ -130,8 +150,9 @@ class Calls(RuleBasedStateMachine):
     def unstoppable(self, shown):
         return bool(shown["schedulingConfig"] or shown["acceleratorType"] == "v2-32" or shown.get("queuedResource"))
 
-    @rule(name=NAMES)
-    def patch(self, name):
+    @rule(data=DATA)
+    def patch(self, data):
+        name = self.some(data, NAMES, self.node)
         before = self.node(name)
         busy = before and self.talk.world.get("tpu.node", before["name"])["busy"]
         answer = self.talk.call("PATCH", f"{NODES}/{name}", {"labels": {"a": "b"}}, updateMask="labels")
@@ -144,8 +165,13 @@ class Calls(RuleBasedStateMachine):
         else:
             assert answer[0] == 200
 
-    @rule(name=QUEUED, node=NAMES)
-    def enqueue(self, name, node):
+    @rule(data=DATA, passing_s=PASSING_S)
+    def enqueue(self, data, passing_s):
+        name, node = self.new(data, QUEUED, self.queue_state), self.new(data, NAMES, self.node)
+        self.enqueue_one(name, node)
+        self.talk.wait(passing_s)
+
+    def enqueue_one(self, name, node):
         there, taken = self.queue_state(name), self.node(node)
         spec = {"parent": PARENT, "nodeId": node, "node": {"acceleratorType": "v3-8", "runtimeVersion": "r"}}
         rivals = set(self.promised(node))
@@ -158,8 +184,9 @@ class Calls(RuleBasedStateMachine):
         else:
             self.refused(answer, "tpu.exists")
 
-    @rule(name=QUEUED, force=st.booleans())
-    def dequeue(self, name, force):
+    @rule(data=DATA, force=st.booleans(), passing_s=PASSING_S)
+    def dequeue(self, data, force, passing_s):
+        name = self.some(data, QUEUED, self.queue_state)
         before = self.queue_state(name)
         answer = self.talk.call("DELETE", f"{QUEUES}/{name}", force=str(force))
         if before is None:
@@ -172,9 +199,11 @@ class Calls(RuleBasedStateMachine):
             for node in self.owned(name) if force and before != "DELETING" else ():
                 assert self.node(node)["state"] == "DELETING"
                 self.due[node] = None
+        self.talk.wait(passing_s)
 
-    @rule(name=QUEUED)
-    def reset(self, name):
+    @rule(data=DATA, passing_s=PASSING_S)
+    def reset(self, data, passing_s):
+        name = self.some(data, QUEUED, self.queue_state)
         before = self.queue_state(name)
         answer = self.talk.call("POST", f"{QUEUES}/{name}:reset", {})
         if before is None:
@@ -186,9 +215,11 @@ class Calls(RuleBasedStateMachine):
             self.queue_due[name] = "ACTIVE"
             self.contested.add(name)  # whoever holds its node's name by now keeps it
             assert not list(self.owned(name))
+        self.talk.wait(passing_s)
 
-    @rule(name=NAMES)
-    def preempt(self, name):
+    @rule(data=DATA)
+    def preempt(self, data):
+        name = self.some(data, NAMES, self.node)
         before = self.node(name)
         if before is not None and before["state"] not in {"DELETING", "PREEMPTED"}:
             self.due[name] = "PREEMPTED"
@@ -198,10 +229,6 @@ class Calls(RuleBasedStateMachine):
         self.talk.events += scene.events
         self.talk.wait(0)
 
-    @rule(passing_s=st.sampled_from([0.05, 0.2, 0.35, 0.7, 3.0]))
-    def wait(self, passing_s):
-        self.talk.wait(passing_s)
-
     @rule()
     def settle(self):
         """After long enough nothing is under way any more."""
@@ -209,10 +236,10 @@ class Calls(RuleBasedStateMachine):
         assert not {node["shown"]["state"] for _, node in self.talk.world.items("tpu.node")} & UNSETTLED
         assert all(operation.get("done") for _, operation in self.talk.world.items("tpu.operation"))
         assert self.talk.core.next_due(self.talk.now) is None
-        for name in ("q1", "q2"):
+        for name in QUEUED:
             state, due = self.queue_state(name), self.queue_due.get(name)
             assert state == due or (state == "FAILED" and due == "ACTIVE" and name in self.contested)
-        for name in ("n1", "n2", "n3"):
+        for name in NAMES:
             shown, due = self.node(name), self.due.get(name)
             queue = str(shown and shown.get("queuedResource")).rpartition("/")[2]
             wanted = "READY" if self.queue_state(queue) == "ACTIVE" else due

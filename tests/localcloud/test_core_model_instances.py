@@ -21,7 +21,9 @@ from tpuops.localcloud.core.profile import INSTANT
 from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.scene import Scene
 
-NAMES = st.sampled_from(["vm1", "vm2", "vm3"])
+NAMES = ("vm1", "vm2")
+PASSING_S = st.sampled_from([1.0, 0.35, 0.0, 0.05, 7.0])
+DATA = st.data()
 LIMIT_S = 5
 ENDS = {"": "TERMINATED", "STOP": "TERMINATED", "DELETE": None}
 """What becomes of an instance that is preempted, or whose time is up, by its termination action."""
@@ -48,6 +50,9 @@ class Calls(RuleBasedStateMachine):
         self.talk = Talk(world=Watched())
         self.due, self.scheduling, self.protected = {}, {}, set()
         self.live, self.heard = set(), 0
+        for name in NAMES:
+            self.insert_one(name, {})
+        self.talk.wait(5)
 
     # What there is, read from the world and not through the methods under test.
 
@@ -56,6 +61,13 @@ class Calls(RuleBasedStateMachine):
 
     def status(self, name):
         return (self.shown(name) or {}).get("status")
+
+    def there(self):
+        return [name for name in NAMES if self.shown(name)]
+
+    def some(self, data):
+        """One that is there mostly, as users would name it; sometimes one that is not."""
+        return data.draw(st.sampled_from([*NAMES, *self.there() * 4]))
 
     def refused(self, answer, row):
         status, reply = answer
@@ -69,8 +81,13 @@ class Calls(RuleBasedStateMachine):
 
     # What may happen.
 
-    @rule(name=NAMES, scheduling=SCHEDULING)
-    def insert(self, name, scheduling):
+    @rule(data=DATA, scheduling=SCHEDULING, passing_s=PASSING_S)
+    def insert(self, data, scheduling, passing_s):
+        absent = [name for name in NAMES if not self.shown(name)]
+        self.insert_one(data.draw(st.sampled_from([*NAMES, *absent * 4])), scheduling)
+        self.talk.wait(passing_s)
+
+    def insert_one(self, name, scheduling):
         before = self.status(name)
         answer = self.talk.call("POST", INSTANCES, instance(name, scheduling=scheduling))
         if before is None:
@@ -81,8 +98,9 @@ class Calls(RuleBasedStateMachine):
         else:
             self.refused(answer, "compute.exists")
 
-    @rule(name=NAMES)
-    def delete(self, name):
+    @rule(data=DATA, passing_s=PASSING_S)
+    def delete(self, data, passing_s):
+        name = self.some(data)
         before = self.status(name)
         answer = self.talk.call("DELETE", f"{INSTANCES}/{name}")
         if before is None:
@@ -92,9 +110,11 @@ class Calls(RuleBasedStateMachine):
         else:
             assert (answer[0], self.status(name)) == (200, "STOPPING")
             self.due[name] = None
+        self.talk.wait(passing_s)
 
-    @rule(name=NAMES, verb=st.sampled_from(sorted(INSTANCE_VERBS)))
-    def act(self, name, verb):
+    @rule(data=DATA, verb=st.sampled_from([*sorted(INSTANCE_VERBS), "start", "stop"]), passing_s=PASSING_S)
+    def act(self, data, verb, passing_s):
+        name = self.some(data)
         before = self.status(name)
         answer = self.talk.call("POST", f"{INSTANCES}/{name}/{verb}")
         if before is None:
@@ -104,9 +124,11 @@ class Calls(RuleBasedStateMachine):
         else:
             assert answer[0] == 200
             self.due[name] = {"stop": "TERMINATED", "start": self.runs_out(name)}.get(verb, self.due[name])
+        self.talk.wait(passing_s)
 
-    @rule(name=NAMES, verb=st.sampled_from(sorted(CHANGES)))
-    def change(self, name, verb):
+    @rule(data=DATA, verb=st.sampled_from(sorted(CHANGES)))
+    def change(self, data, verb):
+        name = self.some(data)
         before = self.status(name)
         answer = self.talk.call("POST", f"{INSTANCES}/{name}/{verb}", CHANGES[verb])
         if before is None:
@@ -120,15 +142,17 @@ class Calls(RuleBasedStateMachine):
             if verb == "setDeletionProtection":
                 self.protected.add(name)
 
-    @rule(name=NAMES)
-    def unprotect(self, name):
-        if self.shown(name):
+    @precondition(lambda self: self.protected)
+    @rule()
+    def unprotect(self):
+        for name in [name for name in self.there() if name in self.protected]:
             path = f"{INSTANCES}/{name}/setDeletionProtection"
             assert self.talk.call("POST", path, deletionProtection="false")[0] == 200
             self.protected.discard(name)
 
-    @rule(name=NAMES)
-    def preempt(self, name):
+    @rule(data=DATA)
+    def preempt(self, data):
+        name = self.some(data)
         machine = self.talk.world.get("machine", (self.shown(name) or {"id": ""})["id"])
         if machine is None or not machine["running"]:
             return
@@ -138,16 +162,12 @@ class Calls(RuleBasedStateMachine):
         self.due[name] = ENDS[self.scheduling[name].get("instanceTerminationAction", "")]
         assert self.status(name) == self.due[name]
 
-    @rule(passing_s=st.sampled_from([0.05, 0.2, 0.35, 0.7, 3.0]))
-    def wait(self, passing_s):
-        self.talk.wait(passing_s)
-
     @rule()
     def settle(self):
         """After long enough nothing is under way any more, and everything is what it had to become."""
         self.talk.wait(60)
         assert self.talk.core.next_due(self.talk.now) is None
-        for name in ("vm1", "vm2", "vm3"):
+        for name in NAMES:
             assert self.status(name) == self.due.get(name)
 
     @precondition(lambda self: self.talk.world.count("timer") > 0)
