@@ -103,13 +103,15 @@ def test_the_shutdown_script_runs_before_a_stop_and_may_not_delay_it_for_long(si
     site.do(site.machines.delete(spec.id))
 
 
-def test_a_machine_whose_program_dies_is_reported_crashed_and_nothing_of_it_lives_on(site) -> None:
+@pytest.mark.parametrize("which", ["program", "keeper"])
+def test_a_machine_whose_program_dies_is_reported_crashed_and_nothing_of_it_lives_on(site, which) -> None:
     spec = site.boot()
     after = len(site.notices)
     outer = site.machines.running()[spec.id]
     children = [int(pid) for pid in Path(f"/proc/{outer}/task/{outer}/children").read_text().split()]
-    program = [int(pid) for pid in Path(f"/proc/{children[0]}/task/{children[0]}/children").read_text().split()]
-    os.kill(program[0], signal.SIGKILL)
+    keeper = [int(pid) for pid in Path(f"/proc/{children[0]}/task/{children[0]}/children").read_text().split()]
+    program = [int(pid) for pid in Path(f"/proc/{keeper[0]}/task/{keeper[0]}/children").read_text().split()]
+    os.kill({"program": program, "keeper": keeper}[which][0], signal.SIGKILL)
     deadline = time.monotonic() + 5
     while not (crashes := [n for n in site.notices[after:] if isinstance(n, Crashed)]) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -113,3 +113,20 @@ def test_a_held_device_refuses_the_next_program_until_its_holder_is_gone(site, f
 def test_the_gate_stands_on_this_kernel(site, machine) -> None:
     booted = next(notice for notice in site.notices if notice.id == machine.id)
     assert booted.agent["gate"] == 1
+
+
+def test_everything_on_a_machine_descends_from_the_gates_keeper_orphans_too(site, fresh) -> None:
+    """Yama, where it is on, lets the keeper look into its descendants alone: their paths tell whether a disk is meant."""
+    site.says(fresh, "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); tmux new -d -s work 'sleep 1000'; sleep 0.3")
+    parents = dict(line.split() for line in site.says(fresh, "ps -eo pid=,ppid=").splitlines())
+    keeper = next(pid for pid, parent in parents.items() if parent == "1")
+
+    def ancestors(pid: str) -> list[str]:
+        return [pid, *(ancestors(parents[pid]) if pid in parents else [])]
+
+    listed = site.says(fresh, "pgrep -d, -x 'sleep|tmux: server|bash'").split(",")
+    assert len(listed) >= 3
+    assert all(keeper in ancestors(pid) for pid in parents if pid != "1"), parents
+    sleeper = site.says(fresh, "pgrep -ox sleep")
+    assert parents[sleeper] == keeper
+    site.says(fresh, f"kill {sleeper}; sleep 0.3; ! ps -p {sleeper}")

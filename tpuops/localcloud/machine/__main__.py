@@ -5,7 +5,7 @@ from .gate import build
 
 if __name__ == "__main__":
     landlock = confine()
-    gate = build()  # its keeper is a copy of this process, which is small as yet
+    gate = build()  # this process, which is small as yet, becomes its keeper, and a copy of it goes on
     from .boot import main
 
     main(landlock, gate)

@@ -3,9 +3,11 @@
 A seccomp filter hands every call that opens a file for writing, makes a folder, flushes a file or connects a socket
 to a process of the gate's own, which lets it go on, holds it back, or answers that no space is left. So every program
 of the machine meets the fault, those that run already too, without privileges and without a stand-in. It is a process
-and no thread: a thread would need the interpreter's lock, which the caller may hold while it waits.
+and no thread: a thread would need the interpreter's lock, which the caller may hold while it waits. It is the parent of
+all others, orphans too: only what descends from it may it look into where Yama restricts that (ptrace_scope 1), and it
+must, since a call names its path by an address.
 IMITATED: what is written to a file that was open before the disk filled, or opened by openat2, still arrives.
-Numbers are those of linux/seccomp.h, linux/audit.h and the system call tables.
+Numbers are those of linux/seccomp.h, linux/audit.h, linux/prctl.h and the system call tables.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ _CALLS = {
     },
     "aarch64": {"mkdirat": 34, "openat": 56, "fsync": 82, "fdatasync": 83, "connect": 203, "openat2": 437},
 }  # fmt: skip
+_SET_CHILD_SUBREAPER = 36
 _MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 8, 32
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
@@ -72,22 +75,23 @@ def build() -> Gate:
     if machine not in _SECCOMP:
         return Gate()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    keeper = os.fork()  # before the filter: the keeper must never wait for itself
-    if keeper == 0:
-        _live(machine, theirs)
+    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    program = os.fork()  # before the filter: the keeper must never wait for itself
+    if program:
+        _live(machine, theirs, program)
     theirs.close()
     listener = _install(machine)
     if listener < 0:
         ours.close()
-        os.waitpid(keeper, 0)
         return Gate()
     socket.send_fds(ours, [b"x"], [listener])
     os.close(listener)
-    return Gate(1, keeper, ours)
+    return Gate(1, os.getppid(), ours)
 
 
-def _live(machine: str, line: socket.socket) -> NoReturn:
-    """The keeper's life: it holds nothing but its line and the listener, and ends with the machine's first process."""
+def _live(machine: str, line: socket.socket, program: int) -> NoReturn:
+    """The keeper's life: it holds nothing but its line and the listener, buries orphans, and ends as the program does."""
+    code = 1
     try:
         own = os.dup2(line.fileno(), 3)
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -98,9 +102,33 @@ def _live(machine: str, line: socket.socket) -> NoReturn:
         socket_ = socket.socket(fileno=own)
         _, handed, _, _ = socket.recv_fds(socket_, 1, 1)
         if handed:
-            _Keeper(machine, socket_, handed[0]).keep()
+            _Keeper(machine, socket_, handed[0]).keep(program, _deaths())
+        code = _outlive(program)
     finally:
-        os._exit(0)
+        os._exit(code)
+
+
+def _deaths() -> int:
+    """A descriptor that can be read once children have died."""
+    told, tells = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    return told
+
+
+def _outlive(program: int) -> int:
+    """Bury whoever dies until the program has; its exit code, as a shell tells it."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == program:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _bury_orphans(program: int) -> None:
+    """Wait for everybody who has died but the program."""
+    while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != program:
+        os.waitpid(dead.si_pid, 0)
 
 
 def _install(machine: str) -> int:
@@ -139,14 +167,17 @@ class _Keeper:
         self._rules: dict[str, Any] = {"full": False, "disk_delay_s": 0.0, "network_delay_s": 0.0}
         self._held: list[tuple[float, int, int]] = []
 
-    def keep(self) -> None:
+    def keep(self, program: int, deaths: int) -> None:
         poll = select.poll()
-        poll.register(self._line, select.POLLIN)
-        poll.register(self._listener, select.POLLIN)
+        for each in (self._line.fileno(), self._listener, deaths):
+            poll.register(each, select.POLLIN)
         while True:
             for descriptor, _ in poll.poll(self._wait_ms()):
                 if descriptor == self._listener:
                     self._notice()
+                elif descriptor == deaths:
+                    os.read(deaths, 4096)
+                    _bury_orphans(program)
                 elif not self._told():
                     return
             while self._held and self._held[0][0] <= time.monotonic():

@@ -22,6 +22,7 @@ _POLL_S = 0.02
 _SEARCH_S = 0.1
 _HOMES = Path("/home")
 _FAULT = Path("/run/tpu/fault")
+_TO_DESCENDANTS = 1
 _PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 Answer = Mapping[str, Any]
@@ -155,8 +156,8 @@ class Orders:
 
     async def _disk_full(self, order: Mapping[str, Any]) -> Answer:
         """For `for_s` seconds nothing new fits on the disk; without it, until the machine is stopped and started."""
-        if _PTRACE.exists() and int(_PTRACE.read_text()):
-            return {"error": "this kernel hides paths from the gate; sysctl kernel.yama.ptrace_scope=0 shows them"}
+        if _PTRACE.exists() and int(_PTRACE.read_text()) > _TO_DESCENDANTS:
+            return {"error": "this kernel hides paths from the gate; sysctl kernel.yama.ptrace_scope=1 shows them"}
         return self._rule(order, "full", True)
 
     async def _slow_disk(self, order: Mapping[str, Any]) -> Answer:
