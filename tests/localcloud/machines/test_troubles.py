@@ -116,7 +116,7 @@ def test_the_gate_stands_on_this_kernel(site, machine) -> None:
 
 
 def test_everything_on_a_machine_descends_from_the_gates_keeper_orphans_too(site, fresh) -> None:
-    """Yama, where it is on, lets the keeper look into its descendants alone: their paths tell whether a disk is meant."""
+    """Yama lets the keeper look into its descendants alone, whose paths tell whether a disk is meant."""
     site.says(fresh, "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); tmux new -d -s work 'sleep 1000'; sleep 0.3")
     parents = dict(line.split() for line in site.says(fresh, "ps -eo pid=,ppid=").splitlines())
     keeper = next(pid for pid, parent in parents.items() if parent == "1")

@@ -90,7 +90,7 @@ def build() -> Gate:
 
 
 def _live(machine: str, line: socket.socket, program: int) -> NoReturn:
-    """The keeper's life: it holds nothing but its line and the listener, buries orphans, and ends as the program does."""
+    """The keeper's life: it holds nothing but its line and the listener, buries orphans, and ends with the program."""
     code = 1
     try:
         own = os.dup2(line.fileno(), 3)
