@@ -184,3 +184,9 @@ def test_tries_are_no_progress():
     assert (
         judged([b"step=40\n" + b"OSError: [Errno 28] No space left on device\n" + tries]).failure_class == "disk_full"
     )
+
+
+def test_a_prefix_with_nothing_behind_it_is_not_the_last_word():
+    log = b"saved\nWaiting to connect to client mesh master (300 seconds) 10.1.1.2:5050\n"
+    for blank in (b"", b"2026-01-02T03:04:05.678901Z \n", b"(Trainer pid=8, ip=10.0.0.3) \n"):
+        assert judged([log + blank]).failure_class == "hang"

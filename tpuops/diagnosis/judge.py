@@ -242,9 +242,9 @@ def _said_last(number: int, line: bytes, log: Log, engine: Engine, findings: tup
 def _last_line(log: Log) -> tuple[int, bytes]:
     """The last line that says something, with its number; of bars that overwrite each other the last one."""
     counted = log.tail.split(b"\n")
-    number = next((at for at in range(len(counted) - 1, -1, -1) if _WORDS.search(counted[at])), 0)
+    number = next((at for at in range(len(counted) - 1, -1, -1) if _WORDS.search(bare(counted[at]))), 0)
     pieces = counted[number].split(b"\x0b")
-    return log.tail_line + number, next((piece for piece in reversed(pieces) if _WORDS.search(piece)), b"")
+    return log.tail_line + number, next((piece for piece in reversed(pieces) if _WORDS.search(bare(piece))), b"")
 
 
 def _before_idling(log: Log) -> tuple[int, bytes]:
