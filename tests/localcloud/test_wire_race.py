@@ -1,4 +1,4 @@
-"""Twelve writers want the same object, each only if it is not there yet: one gets it, every time, also across a kill."""
+"""Twelve writers want one object, each only if it is not there yet: one gets it, every time, also across a kill."""
 
 import concurrent.futures
 import random
