@@ -190,3 +190,11 @@ def test_a_prefix_with_nothing_behind_it_is_not_the_last_word():
     log = b"saved\nWaiting to connect to client mesh master (300 seconds) 10.1.1.2:5050\n"
     for blank in (b"", b"2026-01-02T03:04:05.678901Z \n", b"(Trainer pid=8, ip=10.0.0.3) \n"):
         assert judged([log + blank]).failure_class == "hang"
+
+
+def test_the_last_progress_of_a_block_answers_what_came_before_it():
+    steps = [b"".join(b"step=%d loss=0.5\n" % n for n in range(begin, begin + 60)) for begin in (1, 100)]
+    epilogue = b"".join(NOISE % n for n in range(60))
+    log = FAILURE + steps[0] + b"UNAVAILABLE: Socket closed\n" + steps[1] + epilogue
+    assert judged([log]).failure_class == "healthy"
+    assert judged([log + FAILURE]).failure_class == "disk_full"

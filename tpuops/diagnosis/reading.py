@@ -55,9 +55,10 @@ def clean(data: bytes) -> bytes:
 
 
 def _without_codes(data: bytes) -> bytes:
-    """A coloured log repeats a few codes: those are taken out as plain texts, which is faster than by pattern."""
+    """A coloured log repeats a few codes: those are taken out as plain texts, which is faster than by pattern; cutting
+    and joining is faster than replacing by nothing."""
     for code in {found.group() for found in islice(_ANSI.finditer(data), _SAMPLE)}:
-        data = data.replace(code, b"")
+        data = b"".join(data.split(code))
     return _ANSI.sub(b"", data) if b"\x1b" in data else data
 
 

@@ -22,8 +22,9 @@ KEPT = 4
 SOURCES = 256
 """Interleaved processes told apart; further ones count as one."""
 BEFORE, AFTER, TAIL = 3 << 10, 24 << 10, 32 << 10
-MARKS, LAST_MARKS = 64, 2 << 10
-"""Progress lines read of a block in which something is suspected: so many, then those in that many bytes at its end."""
+MARKS, LAST_MARKS = 8, 1 << 10
+"""Progress lines read of a block in which something is suspected: so many, then those from the last one on, or in that
+many bytes at the block's end."""
 JUST_BEFORE = 8 << 10
 """Bytes before a suspicion in which the last progress of each process is looked for."""
 
@@ -133,7 +134,7 @@ class Scan:
         if first and progress:
             self._remember(Block(block.data[max(0, first - JUST_BEFORE) : first], 0))
         taken = 0
-        for mark in self._few_marks(block, first) if progress else ():
+        for mark in self._few_marks(block, first, last) if progress else ():
             while taken < len(hits) and hits[taken].offset <= mark.offset:
                 self._take(hits[taken])
                 taken += 1
@@ -145,12 +146,18 @@ class Scan:
             self._take(hit)
 
     def _remember(self, quiet: Block) -> None:
-        """Bring what is known of progress up to date with the end of a block that held nothing else."""
-        for mark in self._marks(Block(quiet.data[-JUST_BEFORE:], 0), 0):
-            self._note(mark)
+        """Bring what is known of progress up to date with the end of a block that held nothing else.
+
+        Of one process the last lines tell, of several their last lines lie further apart.
+        """
+        for size in (LAST_MARKS, JUST_BEFORE):
+            for mark in self._marks(Block(quiet.data[-size:], 0), 0):
+                self._note(mark)
+            if self._stepping and not self._interleaved:
+                break
         self._quiet = None
 
-    def _few_marks(self, block: Block, place: int) -> Iterator[_Mark]:
+    def _few_marks(self, block: Block, place: int, last: int) -> Iterator[_Mark]:
         """What withdraws a suspicion is that progress came at all after it, so few lines of one process are read."""
         read = place
         for count, mark in enumerate(self._marks(block, place)):
@@ -160,7 +167,7 @@ class Scan:
                 break
         else:
             return
-        yield from self._marks(block, max(read, len(block.data) - LAST_MARKS))
+        yield from self._marks(block, max(read, min(last, len(block.data) - LAST_MARKS)))
 
     def _marks(self, block: Block, place: int) -> Iterator[_Mark]:
         while (match := self.engine.progress.search(block.data, place)) is not None:
