@@ -143,6 +143,8 @@ def test_the_projects_keys_open_every_machine_that_does_not_keep_them_out(talk):
     told = {event.id: event.order["metadata"].get("ssh-keys") for event in talk.events if isinstance(event, Control)}
     assert told[vm["id"]] == "me:own\nyou:all"
     assert [keys for machine, keys in told.items() if machine != vm["id"]] == [None]
+    talk.vm("old", metadata={"items": [{"key": "sshKeys", "value": "me:legacy"}]})
+    assert "ssh-keys" not in talk.events[-1].machine.metadata  # the legacy key replaces the project's
     talk.vm("vm3")
     assert talk.events[-1].machine.metadata["ssh-keys"] == "you:all"
     inside = f"/m/{vm['id']}/computeMetadata/v1"

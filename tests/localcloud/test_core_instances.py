@@ -8,6 +8,8 @@ from tests.localcloud.talk import COMPUTE, INSTANCES, START, Talk, instance
 from tpuops.localcloud.core.draw import timestamp
 from tpuops.localcloud.core.events import DeleteMachine, StartMachine, StopMachine
 
+FIREWALLS = "/compute/v1/projects/local-p/global/firewalls"
+
 
 def test_an_instance_appears_at_once_and_runs_when_its_operation_is_done(talk):
     operation = talk.call("POST", INSTANCES, instance("vm1"))[1]
@@ -197,3 +199,112 @@ def test_a_project_tells_its_number(talk):
     assert project["id"].isdigit()
     assert project["defaultServiceAccount"] == f"{project['id']}-compute@developer.gserviceaccount.com"
     assert "fingerprint" in project["commonInstanceMetadata"]
+
+
+def test_an_absolute_termination_time_keeps_a_stopped_instance_from_starting_again(talk):
+    limit = {"terminationTime": timestamp(START + 60), "instanceTerminationAction": "STOP"}
+    talk.vm("vm1", scheduling=limit)
+    shown = talk.call("GET", f"{INSTANCES}/vm1")[1]
+    assert shown["resourceStatus"]["scheduling"]["terminationTimestamp"] == timestamp(START + 60)
+    talk.wait(60)
+    stopped = talk.call("GET", f"{INSTANCES}/vm1")[1]
+    assert (stopped["status"], "resourceStatus" in stopped) == ("TERMINATED", False)
+    status, reply = talk.call("POST", f"{INSTANCES}/vm1/start")
+    assert (status, "The time has passed" in reply["error"]["message"]) == (400, True)
+
+
+def test_a_maximal_run_time_counts_anew_from_each_start(talk):
+    limit = {"maxRunDuration": {"seconds": "60"}, "instanceTerminationAction": "STOP"}
+    talk.vm("vm1", scheduling=limit)
+    for _ in range(2):
+        talk.wait(50)
+        assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "RUNNING"
+        talk.wait(15)
+        assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "TERMINATED"
+        assert talk.call("POST", f"{INSTANCES}/vm1/start")[0] == 200
+        talk.wait(1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"labels": {"Owner": "x"}}, "resource.labels"),
+        ({"labels": {"1st": "x"}}, "resource.labels"),
+        ({"labels": {"owner": "me@x"}}, "resource.labels"),
+        ({"labels": {"owner": "x" * 64}}, "resource.labels"),
+        ({"labels": {f"k{number}": "" for number in range(65)}}, "resource.labels"),
+        ({"disks": [{"initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-99"}}]},
+         "resource.disks[0].initializeParams.sourceImage"),
+        ({"scheduling": {"provisioningModel": "SPOT", "onHostMaintenance": "MIGRATE"}},
+         "resource.scheduling.onHostMaintenance"),
+        ({"machineType": "zones/us-central1-a/machineTypes/e2-huge"}, "resource.machineType"),
+    ],
+)  # fmt: skip
+def test_what_is_not_legal_is_refused_by_its_field(talk, fields, field):
+    status, reply = talk.call("POST", INSTANCES, instance("vm1", **fields))
+    assert (status, reply["error"]["errors"][0]["reason"]) == (400, "invalid")
+    assert f"Invalid value for field '{field}'" in reply["error"]["message"]
+    assert talk.call("GET", f"{INSTANCES}/vm1")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "projects/debian-cloud/global/images/family/debian-12",
+        "https://compute.googleapis.com/compute/v1/projects/debian-cloud/zones/-/imageFamilyViews/debian-12",
+        "projects/debian-cloud/global/images/debian-12-bookworm-v20251014",
+        "projects/somebody/global/images/family/theirs",
+    ],
+)
+def test_images_are_named_in_every_form(talk, image):
+    labels = {"owner": "mueller-\u00e4", "n": ""}
+    disks = [{"boot": True, "initializeParams": {"sourceImage": image}}]
+    assert talk.call("POST", INSTANCES, instance("vm1", disks=disks, labels=labels))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body", "query"),
+    [
+        ("POST", f"{INSTANCES}/vm1/stop", b"", {}),
+        ("POST", f"{INSTANCES}/vm1/reset", b"", {}),
+        ("DELETE", f"{INSTANCES}/vm1", b"", {}),
+        ("POST", f"{INSTANCES}/vm1/setLabels", {"labels": {"a": "b"}, "labelFingerprint": ""}, {}),
+        ("POST", f"{COMPUTE}/disks", {"name": "d1"}, {}),
+        ("POST", FIREWALLS, {"name": "f", "allowed": [{"IPProtocol": "tcp"}]}, {}),
+    ],
+)  # fmt: skip
+def test_a_change_that_is_sent_twice_with_one_request_id_is_made_once(talk, verb, path, body, query):
+    vm = talk.vm()
+    if isinstance(body, dict) and "labelFingerprint" in body:
+        body = {**body, "labelFingerprint": vm["labelFingerprint"]}
+    answers = []
+    for _ in range(2):
+        answers.append(talk.call(verb, path, body, requestId="u1", **query))
+        talk.wait()
+    assert [status for status, _ in answers] == [200, 200]
+    assert answers[0][1]["name"] == answers[1][1]["name"]
+    again = talk.call(verb, path, body, requestId="u2", **query)[0]
+    assert (again == 200) == path.endswith(("stop", "reset")), again
+
+
+def test_a_machine_type_that_is_not_offered_any_more_makes_no_instance(talk):
+    talk.call("POST", "/_cloud/project", {"lacks": ["e2-small"]})
+    assert talk.call("POST", INSTANCES, instance("vm1"))[0] == 400
+    listed = talk.call("GET", f"{COMPUTE}/machineTypes")[1]["items"]
+    assert "e2-small" not in {each["name"] for each in listed}
+
+
+def test_a_late_failure_of_an_end_meets_an_instance_whose_time_has_come_meanwhile():
+    failure = {"code": "INTERNAL_ERROR", "message": "x"}
+    script = [
+        {"on": {"method": f"compute.instances.{verb}"}, "do": {"fail_operation": failure}}
+        for verb in ("stop", "delete")
+    ]
+    for verb, path in (("POST", f"{INSTANCES}/vm1/stop"), ("DELETE", f"{INSTANCES}/vm1")):
+        talk = Talk(script)
+        limit = {"terminationTime": timestamp(START + 60), "instanceTerminationAction": "STOP"}
+        talk.vm("vm1", scheduling=limit)
+        talk.wait(57.9)
+        assert talk.call(verb, path)[0] == 200
+        talk.wait(5)
+        assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "TERMINATED"

@@ -24,7 +24,7 @@ from tpuops.localcloud.core.scene import Scene
 NAMES = ("vm1", "vm2")
 PASSING_S = st.sampled_from([1.0, 0.35, 0.0, 0.05, 7.0])
 DATA = st.data()
-LIMIT_S = 5
+LIMIT_S = 20
 ENDS = {"": "TERMINATED", "STOP": "TERMINATED", "DELETE": None}
 """What becomes of an instance that is preempted, or whose time is up, by its termination action."""
 SCHEDULING = st.sampled_from(
@@ -48,7 +48,7 @@ class Calls(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         self.talk = Talk(world=Watched())
-        self.due, self.scheduling, self.protected = {}, {}, set()
+        self.due, self.scheduling, self.protected, self.doomed = {}, {}, set(), set()
         self.live, self.heard = set(), 0
         for name in NAMES:
             self.insert_one(name, {})
@@ -110,6 +110,7 @@ class Calls(RuleBasedStateMachine):
         else:
             assert (answer[0], self.status(name)) == (200, "STOPPING")
             self.due[name] = None
+            self.doomed.add(self.shown(name)["id"])
         self.talk.wait(passing_s)
 
     @rule(data=DATA, verb=st.sampled_from([*sorted(INSTANCE_VERBS), "start", "stop"]), passing_s=PASSING_S)
@@ -200,6 +201,7 @@ class Calls(RuleBasedStateMachine):
         limited = {each["id"] for each in shown if each["status"] == "RUNNING" and each.get("resourceStatus")}
         ending = {timer["id"] for _, timer in self.talk.world.items("timer") if timer["action"] == "compute.expire"}
         assert limited <= ending
+        assert all(each["status"] == "STOPPING" for each in shown if each["id"] in self.doomed)
 
     @invariant()
     def disks_are_there_for_their_instances_alone(self):
@@ -215,7 +217,7 @@ class Calls(RuleBasedStateMachine):
 
 TestComputeFollowsItsTables = Calls.TestCase
 TestComputeFollowsItsTables.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, derandomize=True, database=None
+    max_examples=250, stateful_step_count=40, deadline=None, derandomize=True, database=None
 )
 
 

@@ -105,6 +105,8 @@ def test_a_request_id_and_a_validation_create_nothing_twice(talk):
     alpha = NODES.replace("/v2/", "/v2alpha1/")
     names = {talk.call("POST", alpha, body, nodeId="a1", requestId="w")[1]["name"] for _ in range(2)}
     assert len(names) == 1
+    answers = [talk.call("POST", NODES, body, nodeId="b1", requestId="x")[0] for _ in range(2)]
+    assert answers == [200, 409]  # v2 knows no request ids of nodes
 
 
 def test_without_force_only_what_has_no_node_may_be_deleted():

@@ -93,7 +93,8 @@ def effective(machine: Document) -> dict[str, str]:
     if machine.get("project_attributes", {}).get("enable-oslogin"):
         own.setdefault("enable-oslogin", machine["project_attributes"]["enable-oslogin"])
     project = machine.get("project_attributes", {}).get("ssh-keys", "")
-    if project and own.get("block-project-ssh-keys", "").upper() != "TRUE":
+    kept_out = own.get("block-project-ssh-keys", "").upper() == "TRUE" or "sshKeys" in own  # google-cloud.md 3.4.2
+    if project and not kept_out:
         own["ssh-keys"] = "\n".join(keys for keys in (own.get("ssh-keys", ""), project) if keys)
     return own
 

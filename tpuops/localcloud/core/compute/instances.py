@@ -18,10 +18,7 @@ from tpuops.localcloud.core.world import Document
 
 
 def insert(call: Call) -> Answer:
-    """POST .../instances[?requestId=U]."""
-    again = operations.repeated(call)
-    if again is not None:
-        return again
+    """POST .../instances."""
     zone_exists(call)
     body = call.body()
     shape.check(call, body)
@@ -55,9 +52,6 @@ def aggregated_list(call: Call) -> Answer:
 
 def delete(call: Call) -> Answer:
     """DELETE .../instances/I."""
-    again = operations.repeated(call)
-    if again is not None:
-        return again
     key, shown = existing(call)
     if shown["deletionProtection"]:
         raise refuse("compute.protected", name=path(key))
@@ -102,6 +96,7 @@ def set_labels(call: Call) -> Answer:
     if body.get("labelFingerprint") != shown["labelFingerprint"]:
         raise refuse("compute.stale", what="Labels")
     labels = dict(body.get("labels") or {})
+    shape.check_labels("labels", labels)
     shown.pop("labels", None)
     shown.update({"labels": labels} if labels else {}, labelFingerprint=fingerprint(labels))
     call.world.put(KIND, key, shown)

@@ -1,10 +1,16 @@
-"""Compute's methods: which path reaches which function. Data only."""
+"""Compute's methods: which path reaches which function. Data only.
+
+Every change takes a request id: sent twice, it is made once (google-cloud.md 3.3.5).
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from tpuops.localcloud.core.compute import changes, disks, instances, network, project, routers, surroundings
 from tpuops.localcloud.core.compute import operations as zone_operations
 from tpuops.localcloud.core.routes import Route
+from tpuops.localcloud.core.scene import Answer, Call, Method
 
 _PROJECT = "/compute/v1/projects/{project}"
 _ZONE = f"{_PROJECT}/zones/{{zone}}"
@@ -16,7 +22,7 @@ _GLOBAL_OPERATION = f"{_PROJECT}/global/operations/{{operation}}"
 _REGION_OPERATION = f"{_PROJECT}/regions/{{region}}/operations/{{operation}}"
 _ASKED = "beside `default` there is what was asked for, unless told which are the only ones"
 _RECORD = "a disk is a record, and holds nothing"
-METHODS = (
+_ALL = (
     Route("GET", _PROJECT, "compute.projects.get", surroundings.projects_get),
     Route("GET", f"{_PROJECT}/zones", "compute.zones.list", surroundings.zones_list),
     Route("GET", _ZONE, "compute.zones.get", surroundings.zones_get),
@@ -125,3 +131,13 @@ METHODS = (
     Route("GET", _GLOBAL_OPERATION, "compute.globalOperations.get", zone_operations.get),
     Route("POST", f"{_GLOBAL_OPERATION}/wait", "compute.globalOperations.wait", zone_operations.wait),
 )
+
+
+def _once(function: Method) -> Method:
+    def answered(call: Call) -> Answer:
+        return zone_operations.repeated(call) or function(call)
+
+    return answered
+
+
+METHODS = tuple(replace(route, function=_once(route.function)) if route.mutating else route for route in _ALL)

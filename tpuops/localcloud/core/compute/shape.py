@@ -10,12 +10,14 @@ from tpuops.facts.catalogue import region_of
 from tpuops.localcloud.core.compute.catalogue import DEFAULT_IMAGE, IMAGES, machine_types
 from tpuops.localcloud.core.compute.links import last, link, project_path, zone_link
 from tpuops.localcloud.core.draw import default_account, fingerprint, parse_timestamp, timestamp
+from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Call
 from tpuops.localcloud.core.world import Document
 
 NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 BOOT_DISK_GB = "10"
+MOST_LABELS = 64
 
 
 def check(call: Call, body: Mapping[str, Any]) -> None:
@@ -27,10 +29,37 @@ def check(call: Call, body: Mapping[str, Any]) -> None:
         if not body.get(field):
             raise refuse("compute.required", field=f"resource.{field}")
     machine_type = last(str(body["machineType"]))
-    if machine_type not in machine_types():
+    if machine_type not in machine_types() or settings.lacks(call.world, machine_type):
         path = f"projects/{call.params['project']}/zones/{call.params['zone']}/machineTypes/{machine_type}"
         raise invalid("resource.machineType", str(body["machineType"]), f"The resource '{path}' was not found")
+    check_labels("resource.labels", body.get("labels") or {})
+    for index, disk in enumerate(body["disks"]):
+        _check_image(index, str((disk.get("initializeParams") or {}).get("sourceImage") or ""))
     check_scheduling(call, body.get("scheduling") or {})
+
+
+def check_labels(field: str, labels: Mapping[str, Any]) -> None:
+    """Raise where a label is not legal: lower case, digits, `_` and `-`; a key begins with a letter (3.1.4)."""
+    for key, value in labels.items():
+        if not key[:1].isalpha() or not _is_legal(key) or not _is_legal(str(value)):
+            raise invalid(field, key, "Label keys and values must be lower case and have at most 63 characters.")
+    if len(labels) > MOST_LABELS:
+        raise invalid(field, str(len(labels)), f"There may be at most {MOST_LABELS} labels.")
+
+
+def _is_legal(text: str) -> bool:
+    letters = (char for char in text if char.isalpha())
+    fine = all(char in "_-" or char.isalnum() for char in text)
+    return len(text) <= 63 and fine and not any(letter.isupper() or letter.istitle() for letter in letters)
+
+
+def _check_image(index: int, source: str) -> None:
+    """Raise where a public project has no such image; other projects' images are believed to be there."""
+    parts = source.partition("projects/")[2].split("/")
+    known = {known for named, family in IMAGES for known in (family, IMAGES[named, family]) if named == parts[0]}
+    if known and parts[-1] not in known:
+        field = f"resource.disks[{index}].initializeParams.sourceImage"
+        raise invalid(field, source, "The referenced image resource cannot be found.")
 
 
 def invalid(field: str, value: str, problem: str) -> Exception:
@@ -115,8 +144,16 @@ def check_scheduling(call: Call, asked: Mapping[str, Any]) -> None:
             raise invalid("resource.scheduling.terminationTime", str(end), "Not an RFC 3339 time.") from problem
         if at <= call.now:
             raise invalid("resource.scheduling.terminationTime", str(end), "The time has passed.")
-    if spot and asked.get("automaticRestart") is True:
+    if spot:
+        _check_spot(asked)
+
+
+def _check_spot(asked: Mapping[str, Any]) -> None:
+    if asked.get("automaticRestart") is True:
         raise invalid("resource.scheduling.automaticRestart", "true", "Must be false for Spot VMs.")
+    if asked.get("onHostMaintenance", "TERMINATE") != "TERMINATE":
+        field = "resource.scheduling.onHostMaintenance"
+        raise invalid(field, str(asked["onHostMaintenance"]), "Must be TERMINATE for Spot VMs.")
 
 
 def scheduling(asked: Mapping[str, Any]) -> Document:

@@ -78,7 +78,8 @@ def machine_types_get(call: Call) -> Answer:
 def machine_types_list(call: Call) -> Answer:
     """GET .../machineTypes."""
     zone_exists(call)
-    found = ((name, _machine_type(call, name)) for name in sorted(catalogue.machine_types()))
+    offered = (name for name in sorted(catalogue.machine_types()) if not settings.lacks(call.world, name))
+    found = ((name, _machine_type(call, name)) for name in offered)
     return shown_page(call, "compute#machineTypeList", found)
 
 

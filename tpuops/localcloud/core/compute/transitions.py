@@ -69,7 +69,7 @@ def started(scene: Scene, timer: Document) -> None:
 def stopped(scene: Scene, timer: Document) -> None:
     """The instance is stopped, which the API calls TERMINATED (google-cloud.md 3.1.5)."""
     shown = _target(scene, timer)
-    if shown is not None and (shown["status"] == "STOPPING" or not timer["failure"]):
+    if shown is not None and shown["status"] == "STOPPING":  # it may have been stopped already, and started since
         _rest(scene, timer["key"], shown, "RUNNING" if timer["failure"] else "TERMINATED")
     operations.end(scene, timer)
 

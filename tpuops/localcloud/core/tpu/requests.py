@@ -11,15 +11,22 @@ KIND = "tpu.request"
 
 def repeated(call: Call) -> Document | None:
     """The operation that an earlier call with this request id started."""
-    noted = call.world.get(KIND, _key(call)) if call.query.get("requestId") else None
+    noted = call.world.get(KIND, _key(call)) if _counts(call) else None
     return call.world.get(operations.KIND, noted["operation"]) if noted else None
 
 
 def noted(call: Call, operation: Document) -> Document:
     """The operation, remembered for the call's request id where it has one."""
-    if call.query.get("requestId"):
+    if _counts(call):
         call.world.put(KIND, _key(call), {"operation": operation["name"]})
     return operation
+
+
+def _counts(call: Call) -> bool:
+    """Whether the call has a request id, and its method knows them: nodes have none in v2."""
+    return bool(call.query.get("requestId")) and not (
+        call.method.startswith("tpu.nodes.") and call.request.path.startswith("/v2/")
+    )
 
 
 def _key(call: Call) -> str:
