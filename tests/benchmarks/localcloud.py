@@ -3,11 +3,12 @@
     python tests/benchmarks/localcloud.py [--nodes 300] [--machines 8] [--json]
 
 `--nodes` single-worker and four-worker nodes are created over the wire (in the default mix 300 nodes have 999
-workers), then a keep-alive GET is timed (also in processor time, which a busy host does not change, and beside the same
-GET of a bare aiohttp server that knows its answer) and the process weighed. `--machines` nodes are then booted with
-their sandbox and sshd on a second cloud: the time until the last one has booted, the memory that one idle machine takes
-(proportional share of everything in its process tree, measured from /proc), and the time until a command has run on all
-of them over SSH connections that are open at once.
+workers), then keep-alive GETs of each shape are timed (also in processor time, which a busy host does not change, and
+beside the same GET of a bare aiohttp server that knows its answer; `load` is the host's at that moment) and the process
+weighed. `--machines` nodes are then booted with their sandbox and sshd on a second cloud: the time until the last one
+has booted, the memory that one idle machine takes (proportional share of everything in its process tree, measured from
+/proc), the same GETs beside them, and the time until a command has run on all of them over SSH connections that are
+open at once.
 """
 
 from __future__ import annotations
@@ -35,6 +36,17 @@ from tests.cloud_fixture import LocalCloud
 NODES = "/v2/projects/local-tests/locations/us-central1-a/nodes"
 MIX = ("v3-8", "v2-32", "v2-32", "v2-32", "v3-8", "v2-32", "v2-32", "v2-32", "v2-32")
 GETS = 500
+ZONE = "/compute/v1/projects/local-tests/zones/us-central1-a"
+SHAPES = {
+    "node": f"{NODES}/n0",
+    "instance": f"{ZONE}/instances/beside",
+    "bucket": "/storage/v1/b/bench",
+    "object": "/storage/v1/b/bench/o/runs%2Flease.json",
+    "bytes": "/download/storage/v1/b/bench/o/runs%2Flease.json?alt=media",
+    "objects": "/storage/v1/b/bench/o?prefix=runs/",
+    "types": "/v2/projects/local-tests/locations/us-central1-a/acceleratorTypes",
+}
+"""What is got, by the word it has in the output: the things a controller asks for again and again."""
 BODY = {"runtimeVersion": "tpu-ubuntu2204-base"}
 BARE = """
 import sys
@@ -82,16 +94,27 @@ def filled(cloud: LocalCloud, nodes: int, kinds: tuple[str, ...]) -> float:
     return time.monotonic() - began
 
 
-def gets_ms(url: str, count: int = GETS) -> tuple[float, float]:
-    """p50 and p99 of a keep-alive GET of one node, milliseconds."""
+def furnished(cloud: LocalCloud) -> None:
+    """Make the other things that `SHAPES` get."""
+    disk = {"boot": True, "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12"}}
+    body = {"name": "beside", "machineType": f"{ZONE[12:]}/machineTypes/e2-small", "disks": [disk]}
+    cloud.ask("POST", f"{ZONE}/instances", {**body, "networkInterfaces": [{}]})
+    cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bench"})
+    cloud.ask("POST", "/upload/storage/v1/b/bench/o?uploadType=media&name=runs/lease.json", {"holder": "x" * 300})
+
+
+def gets_ms(url: str, path: str, count: int = GETS) -> tuple[float, float]:
+    """p50 and p99 of a keep-alive GET, milliseconds."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
     took = []
     for _ in range(count):
         began = time.perf_counter()
-        connection.request("GET", f"{parts.path}{NODES}/n0")
-        connection.getresponse().read()
+        connection.request("GET", f"{parts.path}{path}")
+        reply = connection.getresponse()
+        reply.read()
         took.append((time.perf_counter() - began) * 1000)
+        assert reply.status == 200, path
     connection.close()
     return statistics.median(took), statistics.quantiles(took, n=100)[98]
 
@@ -105,9 +128,21 @@ def bare_ms(answer: bytes) -> float:
         bare.stdin.write(answer)
         bare.stdin.close()
         bare.stdout.readline()
-        median, _ = gets_ms(f"http://127.0.0.1:{port}/k-x")
+        median, _ = gets_ms(f"http://127.0.0.1:{port}/k-x", SHAPES["node"])
         bare.terminate()
     return median
+
+
+def all_gets(cloud: LocalCloud, beside: str = "") -> dict[str, float]:
+    """Every shape's median; of a node also its slowest hundredth, its processor time and what a bare server takes."""
+    used = cpu_s(cloud.pid)
+    median, slow = gets_ms(cloud.url, SHAPES["node"])
+    used = cpu_s(cloud.pid) - used
+    bare = bare_ms(json.dumps(cloud.ask("GET", SHAPES["node"])).encode())
+    found = {f"get_{shape}_p50_ms": gets_ms(cloud.url, path)[0] for shape, path in SHAPES.items() if shape != "node"}
+    node = {"p50_ms": median, "p99_ms": slow, "cpu_ms": used * 1000 / GETS, "to_bare": median / bare}
+    whole = {**{f"get_node_{name}": value for name, value in node.items()}, **found, "bare_p50_ms": bare}
+    return {f"{name}{beside}": value for name, value in {**whole, "load": os.getloadavg()[0]}.items()}
 
 
 def cpu_s(pid: int) -> float:
@@ -124,10 +159,8 @@ def objects(folder: Path, nodes: int) -> dict[str, float]:
         empty = share_mib(cloud.pid)
         took = filled(cloud, nodes, MIX)
         workers = len(cloud.status()["machines"])
-        used = cpu_s(cloud.pid)
-        median, slow = gets_ms(cloud.url)
-        used = cpu_s(cloud.pid) - used
-        bare = bare_ms(json.dumps(cloud.ask("GET", f"{NODES}/n0")).encode())
+        furnished(cloud)
+        gets = all_gets(cloud)
         began = time.perf_counter()
         listed = len(cloud.ask("GET", NODES)["nodes"])
         return {
@@ -135,11 +168,7 @@ def objects(folder: Path, nodes: int) -> dict[str, float]:
             "workers": workers,
             "listed": listed,
             "creation_s": took,
-            "get_p50_ms": median,
-            "get_p99_ms": slow,
-            "bare_p50_ms": bare,
-            "get_to_bare": median / bare,
-            "get_cpu_ms": used * 1000 / GETS,
+            **gets,
             "list_ms": (time.perf_counter() - began) * 1000,
             "empty_mib": empty,
             "full_mib": share_mib(cloud.pid),
@@ -159,17 +188,28 @@ def machines(folder: Path, count: int) -> dict[str, float]:
         empty = share_mib(cloud.pid)
         began = time.monotonic()
         filled(cloud, count, ("v3-8",))
-        while sum(machine["booted"] for machine in cloud.status()["machines"]) < count:
-            time.sleep(0.2)
+        until_booted(cloud, count)
         took = time.monotonic() - began
         mib = (share_mib(cloud.pid) - empty) / count
-        began = time.monotonic()
         addresses = [machine["address"] for machine in cloud.status()["machines"]]
+        furnished(cloud)
+        until_booted(cloud, count + 1)
+        gets = all_gets(cloud, "_idle")
+        began = time.monotonic()
         open_at_once = asyncio.run(logins(addresses, cloud.ssh_port, str(key)))
         in_s = time.monotonic() - began
-        return {"machines": count, "booted_s": took, "mib_a_machine": mib, "ssh_at_once": open_at_once, "ssh_s": in_s}
+        boots = {"machines": count, "booted_s": took, "mib_a_machine": mib}
+        return {**boots, **gets, "ssh_at_once": open_at_once, "ssh_s": in_s}
     finally:
         cloud.stop()
+
+
+def until_booted(cloud: LocalCloud, count: int) -> None:
+    """Wait for so many machines, at most ten minutes."""
+    until = time.monotonic() + 600.0
+    while sum(machine["booted"] for machine in cloud.status()["machines"]) < count:
+        assert time.monotonic() < until, "not all machines boot"
+        time.sleep(0.2)
 
 
 async def logins(addresses: list[str], port: int, key: str) -> int:
@@ -200,7 +240,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(found) + "\n")
         return
     for name, value in found.items():
-        sys.stdout.write(f"{name:15} {value:10.2f}\n")
+        sys.stdout.write(f"{name:25} {value:10.2f}\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,15 @@ V3 = {"acceleratorType": "v3-8", "runtimeVersion": "r"}
 ROUNDS = 4
 
 
+def test_what_was_read_is_in_the_log_a_moment_later_also_after_a_kill(bare_cloud):
+    for _ in range(2):  # the first one is the first to name the project, which is remembered at once
+        bare_cloud.ask("GET", f"{ZONE}/nodes")
+    time.sleep(1.0)
+    bare_cloud.kill()
+    bare_cloud.start()
+    assert [entry["method"] for entry in bare_cloud.requests()] == ["tpu.nodes.list"] * 2
+
+
 class Load:
     """Writers of three kinds, and what was acknowledged to them. `count` is one object, written over and over."""
 

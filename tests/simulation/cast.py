@@ -59,7 +59,7 @@ class Cast(Stage):
     def _before(self, request: Request) -> None:
         super()._before(request)
         author = request.headers.get(AUTHOR)
-        counter = self.net.core.world.get("cloud", "requests") or {"seen": 0}
+        counter = self.net.core.world.get("cloud.requests", "all") or {"seen": 0}
         if author:
             found = re.search(rb'"name": "([^"]+)"', request.body[:300]) if "/upload/" in request.path else None
             self.authors[counter["seen"] + 1] = int(author), found[1].decode() if found else ""

@@ -1,7 +1,8 @@
 """The embedded cloud as a process: joins core, store, HTTP skin and machines, and owns the clock.
 
-One folder, one process. Everything a reply promises is on disk before the reply leaves; what the core decides about
-machines is carried out right after. It decides nothing itself.
+One folder, one process. Everything a reply promises is on disk before the reply leaves (that somebody has read is
+promised to nobody: the log of reads is saved a moment later); what the core decides about machines is carried out right
+after. It decides nothing itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Protocol
 
 from tpuops import __version__
 from tpuops.localcloud.certificate import serve_with
-from tpuops.localcloud.core.core import Core
+from tpuops.localcloud.core.core import LOG, Core
 from tpuops.localcloud.core.events import (
     Answered,
     Control,
@@ -44,6 +45,8 @@ from tpuops.localcloud.store import Store
 
 ENDPOINT = "endpoint.json"
 NEVER_S = 3600.0
+LOG_S = 0.2
+"""So much later, at most, the request log is saved where nothing else was written."""
 
 
 class InUse(Exception):
@@ -104,6 +107,7 @@ class Server:
         self._machines: _Machines = _NoMachines()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._saving: asyncio.TimerHandle | None = None
         self._closing = False
 
     async def open(self) -> None:
@@ -124,8 +128,9 @@ class Server:
         """Stop listening, end all machines, save."""
         self._closing = True
         (self._options.state / ENDPOINT).unlink(missing_ok=True)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._saving):
+            if timer is not None:
+                timer.cancel()
         await self._skin.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._machines.close()
@@ -166,7 +171,10 @@ class Server:
 
     def _follow(self, events: list[Event]) -> None:
         """Save what the core changed, then have the machines do what it decided, and set the alarm anew."""
-        self._store.save()
+        if self._world.changed(beside=LOG):
+            self._store.save()
+        elif self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(LOG_S, self._save_log)
         for event in events:
             task = asyncio.get_running_loop().create_task(self._carry_out(event))
             self._tasks.add(task)
@@ -177,6 +185,10 @@ class Server:
         due = self._core.next_due(now)
         wait_s = NEVER_S if due is None else min(NEVER_S, max(0.0, due - now))
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+
+    def _save_log(self) -> None:
+        self._saving = None
+        self._store.save()
 
     def _carried_out(self, event: Event, task: asyncio.Task[Any]) -> None:
         """A machine that could not be booted has crashed; anything else that broke is said on standard error."""

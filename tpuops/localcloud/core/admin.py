@@ -52,7 +52,7 @@ def add_faults(call: Call) -> Answer:
 def reset(call: Call) -> Answer:
     """POST /_cloud/reset: everything is forgotten except the seed's counters; machines and disks go."""
     machines.remove(call.scene, [key for key, _ in call.world.items("machine")])
-    call.world.clear(but=("cloud",))
+    call.world.clear(but=("cloud", "cloud.requests"))
     call.world.drop("cloud", "progress")
     call.world.drop("cloud", "access")
     call.world.drop("cloud", "constraints")

@@ -25,6 +25,8 @@ from tpuops.localcloud.core.wire import Reply, Request, json_reply, linked
 from tpuops.localcloud.core.world import Document, World
 
 REQUESTS_KEPT = 20_000
+LOG = frozenset({"request", "cloud.requests"})
+"""The kinds of documents that the request log is made of: no reply promises that they are kept."""
 MAX_CRASHES = 3
 
 
@@ -189,7 +191,7 @@ class Core:
         _strike(call.scene, key, fault, name)
 
     def _log(self, scene: Scene, request: Request, route: Route | None, resource: str, reply: Reply) -> None:
-        counter = self.world.get("cloud", "requests") or {"seen": 0}
+        counter = self.world.get("cloud.requests", "all") or {"seen": 0}
         counter["seen"] += 1
         number = counter["seen"]
         entry = {
@@ -205,7 +207,7 @@ class Core:
         }
         if reply.drop:
             entry["lost"] = True
-        self.world.put("cloud", "requests", counter)
+        self.world.put("cloud.requests", "all", counter)
         self.world.put("request", f"{number:012d}", entry)
         self.world.drop("request", f"{number - REQUESTS_KEPT:012d}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,10 +18,14 @@ Seen = TypeVar("Seen")
 
 @dataclass(slots=True)
 class Dirt:
-    """What changed since the last look: None stands for a deleted document or for bytes nothing refers to."""
+    """What changed since the last look: None stands for a deleted document or for bytes nothing refers to.
+
+    `kinds` are those of the documents.
+    """
 
     documents: dict[tuple[str, str], Document | None] = field(default_factory=dict)
     contents: dict[str, bytes | None] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.documents or self.contents)
@@ -65,6 +69,7 @@ class World:
             self._refer(before, -1)
         of_kind[key] = document
         self._dirt.documents[kind, key] = document
+        self._dirt.kinds.add(kind)
         self._views.pop(kind, None)
         return document
 
@@ -74,6 +79,7 @@ class World:
         if gone is not None:
             self._refer(gone, -1)
             self._dirt.documents[kind, key] = None
+            self._dirt.kinds.add(kind)
             self._sorted.pop(kind, None)
             self._views.pop(kind, None)
 
@@ -117,6 +123,10 @@ class World:
         """The bytes of that hash."""
         return self._contents[digest]
 
+    def changed(self, beside: Set[str] = frozenset()) -> bool:
+        """Whether documents of other kinds than these were written since the last `take_dirt`."""
+        return not self._dirt.kinds <= beside
+
     def take_dirt(self) -> Dirt:
         """What changed since the last call."""
         dirt, self._dirt = self._dirt, Dirt()
@@ -124,7 +134,9 @@ class World:
 
     def give_back(self, dirt: Dirt) -> None:
         """What could not be saved is to be saved with the next changes; newer ones win."""
-        self._dirt = Dirt({**dirt.documents, **self._dirt.documents}, {**dirt.contents, **self._dirt.contents})
+        later = self._dirt
+        documents, contents = {**dirt.documents, **later.documents}, {**dirt.contents, **later.contents}
+        self._dirt = Dirt(documents, contents, dirt.kinds | later.kinds)
 
     def clear(self, but: tuple[str, ...] = ()) -> None:
         """Forget everything except the kinds named."""
