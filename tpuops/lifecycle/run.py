@@ -164,20 +164,22 @@ async def _unwatched(story: Story, error: TpuopsError) -> Report:
 async def _interrupted(story: Story, *, tear_down: bool) -> None:
     """Do what the file says on interruption, results first; what keeps running is said, with the way back.
 
+    A run that has ended is finished as the file says for such an end.
+
     Raises:
         StillBilling: something that should be gone is not, or its outputs are not saved.
     """
     site = story.site
-    delete = tear_down and site.environment.teardown.interrupt == "delete"
-    unsaved: tuple[Left, ...] = ()
-    if delete and story.node is not None and story.record.state == RUNNING:
-        unsaved = (await _stopped(story, Report(DONE, "interrupted"))).remains
-    torn = await end_machines(site, story.crew, delete=delete and not unsaved)
-    remains = (*unsaved, *torn.remains)
+    if story.record.state == ENDED:
+        left = await _closed_anyway(story, tear_down=tear_down)
+    else:
+        left = await _left(story, delete=tear_down and site.environment.teardown.interrupt == "delete")
+    kept, remains = left
     site.journal.record(
         "run.interrupted",
-        kept=[left.name for left in torn.kept],
+        kept=[left.name for left in kept if left.kind != "bucket"],
         remains=[left.name for left in remains],
+        open=story.record.state == RUNNING,
         environment=site.environment.name,
         back=site.typed("run" if tear_down else "train"),
         log=site.typed("logs", "--follow"),
@@ -185,7 +187,27 @@ async def _interrupted(story: Story, *, tear_down: bool) -> None:
         down=site.typed("down"),
     )
     if remains:
-        evidence = [f"{left.kind} {left.name}: {left.why}" for left in remains]
+        evidence = [f"{left.kind} {left.name}: {left.why}; {left.command}" for left in remains]
         raise StillBilling(
             "interrupted, and not everything is saved and gone", evidence=evidence, hint=remains[0].command
         )
+
+
+async def _closed_anyway(story: Story, *, tear_down: bool) -> tuple[tuple[Left, ...], tuple[Left, ...]]:
+    """What stays and what remains of a run that had ended, once its end is carried out."""
+    try:
+        report = await _closed(story, tear_down=tear_down)
+    except Busy:
+        raise
+    except TpuopsError as error:
+        report = await _unwatched(story, error)
+    return report.kept, report.remains
+
+
+async def _left(story: Story, *, delete: bool) -> tuple[tuple[Left, ...], tuple[Left, ...]]:
+    """What stays and what remains of a run that goes on, or ends here where it is to `delete` its machines."""
+    unsaved: tuple[Left, ...] = ()
+    if delete and story.node is not None and story.record.state == RUNNING:
+        unsaved = (await _stopped(story, Report(DONE, "interrupted"))).remains
+    torn = await end_machines(story.site, story.crew, delete=delete and not unsaved)
+    return torn.kept, (*unsaved, *torn.remains)

@@ -16,8 +16,8 @@ def provisioning() -> str:
 
 
 def removing() -> str:
-    """`down`: what was not reached yet stays."""
-    return "interrupted; what is not removed yet stays, and bills"
+    """`down`: a removal that was begun is finished; before that, all stays."""
+    return "interrupted; what was not removed by now stays, and bills"
 
 
 def stopping() -> str:

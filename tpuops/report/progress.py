@@ -72,6 +72,7 @@ WORDS = {
     "up.failed": "provisioning failed: {why}",
     "run.unwatched": "tpuops cannot watch the run any more: {why}",
     "teardown.done": "teardown: removed {removed}",
+    "teardown.finishing": "interrupted; the removal is finished first (Ctrl-C again ends at once, and leaves the rest)",
     "journal.unwritten": "no journal is kept on this machine any more ({path}: {why}); the run's own is in its bucket",
     "journal.unsent": "the journal's event {event} is only in the local spool",
 }
@@ -110,12 +111,14 @@ def interrupted(event: Event) -> str:
     """What goes on after an interruption, and how to come back."""
     kept, facts = event.facts["kept"], event.facts
     if not kept:
-        return "interrupted; nothing stays"
+        return "interrupted; no machine stays"
     steps = (
         (facts["back"], "supervises it again"),
         (facts["log"], "shows its log"),
         (facts["stop"], "ends it, with its outputs saved"),
         (facts["down"], "ends it and removes the machines"),
     )
-    lines = [f"interrupted; these stay, and a training on them goes on: {', '.join(kept)}", next_steps(steps)]
-    return "\n".join(lines)
+    trains = ", and a training on them goes on" if facts["open"] else ""
+    return "\n".join(
+        [f"interrupted; these stay{trains}: {', '.join(kept)}", next_steps(steps if trains else steps[-1:])]
+    )

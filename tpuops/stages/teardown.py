@@ -1,6 +1,7 @@
 """Teardown: remove what the file says to remove, keep what it says to keep, and look again.
 
 One failing delete never stops the others. What the second look still shows is named with the command that removes it.
+A removal that was begun is finished and looked at whatever signal comes; only a second Ctrl-C ends the process in it.
 Buckets and data are never deleted here.
 """
 
@@ -71,7 +72,20 @@ async def remove(desired: Desired, crew: Crew, reason: str) -> Torn:
 
     Raises:
         Busy: the lease was lost: what stands is somebody else's to remove.
+        CancelledError: a signal came meanwhile, and nothing remains.
     """
+    removal = asyncio.ensure_future(_removed(desired, crew, reason))
+    try:
+        return await asyncio.shield(removal)
+    except asyncio.CancelledError:
+        crew.journal.record("teardown.finishing")
+        torn = await removal
+        if torn.remains:
+            return torn  # that outranks the signal
+        raise
+
+
+async def _removed(desired: Desired, crew: Crew, reason: str) -> Torn:
     before, _ = await seen(desired, crew)
     problems = await asyncio.gather(
         _tried(lambda: delete_node(desired, crew, reason), crew),
