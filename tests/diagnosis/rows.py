@@ -2,7 +2,7 @@
 
 `corpus.jsonl` is a copy of the project's shared collection, modelled on public reports (see each row's `source`; fixed
 message strings and the order of cause and effect are kept, values are invented). `further.jsonl`, `second.jsonl`,
-`third.jsonl`, `fourth.jsonl` and `fifth.jsonl` are excerpts modelled for this suite on other public threads; their
+`third.jsonl` to `sixth.jsonl` are excerpts modelled for this suite on other public threads; their
 labels were written before the signatures were run on them, and `first_sight` holds what those of that day said.
 """
 
@@ -21,6 +21,7 @@ FURTHER = rows("further.jsonl")
 SECOND = rows("second.jsonl") + rows("third.jsonl")
 FOURTH = rows("fourth.jsonl")
 FIFTH = rows("fifth.jsonl")
+SIXTH = rows("sixth.jsonl")
 HARMLESS = [line for line in (HERE / "harmless.txt").read_bytes().splitlines() if line]
 MESSAGES = [
     line.split("|", 1) for line in (HERE / "messages.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
