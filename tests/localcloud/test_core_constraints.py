@@ -84,6 +84,14 @@ def test_where_guest_attributes_are_closed_nobody_reads_host_keys(talk):
     assert said(talk.call("GET", f"{INSTANCES}/vm1/getGuestAttributes", queryPath="hostkeys/")) == (412, message)
 
 
+def test_external_addresses_cannot_be_opened_later(talk):
+    talk.node()
+    hold(talk, vmExternalIpAccess=True)
+    body = {"networkConfig": {"enableExternalIps": True}, "labels": {}}
+    assert said(talk.call("PATCH", f"{NODES}/n1", body, updateMask="network_config.enable_external_ips"))[0] == 400
+    assert talk.call("PATCH", f"{NODES}/n1", body, updateMask="labels")[0] == 200
+
+
 def test_os_login_cannot_be_switched_off_later(talk):
     talk.node()
     vm = talk.vm()

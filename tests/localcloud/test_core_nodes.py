@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.localcloud.talk import NODES, ZONE, Talk
+from tpuops.facts import catalogue
 from tpuops.localcloud.core.events import Booted, Control, DeleteMachine, StartMachine, StopMachine
 from tpuops.localcloud.core.profile import Profile
 
@@ -272,3 +273,72 @@ def test_the_same_seed_gives_the_same_cloud():
     first, second = Talk(), Talk()
     assert first.node() == second.node()
     assert first.events == second.events
+
+
+def test_external_addresses_come_and_go_by_a_patch(talk):
+    talk.node("n1", networkConfig={"network": "mine", "canIpForward": True})
+    for wanted, mask in ((True, "network_config.enable_external_ips"), (False, "networkConfig.enableExternalIps")):
+        body = {"networkConfig": {"enableExternalIps": wanted, "network": "other"}}
+        assert talk.call("PATCH", f"{NODES}/n1", body, updateMask=mask)[0] == 200
+        talk.wait()
+        node = talk.call("GET", f"{NODES}/n1")[1]
+        assert [("accessConfig" in endpoint) for endpoint in node["networkEndpoints"]] == [wanted]
+        assert node["networkConfig"]["network"].endswith("/mine")
+        assert (node["networkConfig"].get("enableExternalIps"), node["networkConfig"]["canIpForward"]) == (
+            wanted or None,
+            True,
+        )
+
+
+def test_a_worker_has_an_endpoint_in_each_of_its_networks(talk):
+    several = [{"network": "a", "enableExternalIps": True}, {"network": "b"}]
+    node = talk.node("n1", acceleratorType="v2-32", networkConfigs=several)
+    assert "networkConfig" not in node
+    assert [("accessConfig" in endpoint) for endpoint in node["networkEndpoints"]] == [True, False] * 4
+    both = {**V3, "networkConfigs": several, "networkConfig": {"network": "a"}}
+    assert talk.call("POST", NODES, both, nodeId="n2")[0] == 400
+    body = {"networkConfig": {"enableExternalIps": True}}
+    assert talk.call("PATCH", f"{NODES}/n1", body, updateMask="network_config.enable_external_ips")[0] == 400
+
+
+def test_a_description_is_not_endless(talk):
+    assert talk.call("POST", NODES, {**V3, "description": "x" * 513}, nodeId="n1")[0] == 400
+    assert talk.node("n1", description="x" * 512)["description"] == "x" * 512
+
+
+@pytest.mark.parametrize("name", catalogue.accelerator_types())
+def test_every_shape_of_the_catalogue_has_its_workers(talk, name):
+    known = catalogue.accelerator(name)
+    zone = catalogue.zones_of(name)[0]
+    nodes = NODES.replace("us-central1-a", zone)
+    runtime = catalogue.runtimes(known.generation).default
+    asked = {"acceleratorType": name, "runtimeVersion": runtime}
+    assert talk.call("POST", nodes, asked, nodeId="n1")[0] == 200
+    talk.wait()
+    node = talk.call("GET", f"{nodes}/n1")[1]
+    started = [event.machine for event in talk.events if isinstance(event, StartMachine)]
+    assert node["acceleratorConfig"] == {"type": known.config_type, "topology": known.topology}
+    assert len(node["networkEndpoints"]) == len(started) == known.workers
+    assert [machine.worker for machine in started] == list(range(known.workers))
+    assert sum(machine.devices for machine in started) == known.devices
+    status, _ = talk.call("POST", f"{nodes}/n1:stop", {})
+    assert status == (200 if known.workers == 1 else 400)
+    offered = talk.call("GET", f"{nodes.removesuffix('nodes')}acceleratorTypes", pageSize="1000")[1]
+    assert name in {each["type"] for each in offered["acceleratorTypes"]}
+
+
+def test_every_zone_lists_the_runtimes_of_what_it_offers(talk):
+    for zone in catalogue.zones():
+        path = f"/v2/projects/local-p/locations/{zone}/runtimeVersions"
+        listed = {each["version"] for each in talk.call("GET", path)[1]["runtimeVersions"]}
+        generations = {catalogue.accelerator(name).generation for name in catalogue.offered(zone)}
+        assert {catalogue.runtimes(generation).default for generation in generations} <= listed
+        assert talk.call("GET", f"{path}/{min(listed)}")[0] == 200
+
+
+def test_a_zone_that_is_closed_to_the_project_is_not_listed(talk):
+    talk.call("POST", "/_cloud/access", {"zones": {"us-central2-b": "LOCATION_POLICY_VIOLATED"}})
+    listed = talk.call("GET", "/v2/projects/local-p/locations", pageSize="1000")[1]["locations"]
+    names = {each["locationId"] for each in listed}
+    assert ("us-central2-b" in names, "us-central1-a" in names) == (False, True)
+    assert talk.call("GET", "/v2/projects/local-p/locations/us-central2-b/nodes")[0] == 403

@@ -3,10 +3,12 @@
 import pytest
 
 from tests.localcloud.talk import NODES, ZONE, Talk
+from tpuops.localcloud.core.draw import timestamp
 from tpuops.localcloud.core.events import DeleteMachine, StartMachine, StopMachine
 from tpuops.localcloud.core.profile import Profile
 
 QUEUE = f"{ZONE}/queuedResources"
+ALPHA = QUEUE.replace("/v2/", "/v2alpha1/")
 PARENT = "projects/local-p/locations/us-central1-a"
 FORCE = {"force": "True"}
 
@@ -19,7 +21,8 @@ def asked(node_id="n1", **fields):
 
 
 def queue(talk, name="q1", wait_s=10.0, **fields):
-    status, operation = talk.call("POST", QUEUE, asked(**fields), queuedResourceId=name)
+    path = ALPHA if "provisioningModel" in fields else QUEUE
+    status, operation = talk.call("POST", path, asked(**fields), queuedResourceId=name)
     assert status == 200, operation
     talk.wait(wait_s)
     return operation
@@ -76,7 +79,9 @@ def test_several_slices_are_nodes_of_one_prefix():
         (asked(guaranteed={}), "only one tier"),
         (asked(queueingPolicy={"validUntilDuration": "soon"}), "malformed"),
         (asked(queueingPolicy={"validUntilTime": "2020-01-01T00:00:00Z"}), "ends before it begins"),
-        (asked(provisioningModel="FLEX_START", runDuration={"maxRunDuration": "9999999s"}), "at most 7 days"),
+        (asked(provisioningModel="FLEX_START"), "Unknown name \"provisioningModel\" at 'queued_resource'"),
+        (asked(bestEffort={}), 'Unknown name "bestEffort"'),
+        (asked(node_id="", spec={"multiNodeParams": {"nodeCount": 2}}), 'Unknown name "multiNodeParams"'),
     ],
 )
 def test_a_malformed_request_is_refused_at_once(talk, body, text):
@@ -295,3 +300,26 @@ def test_a_node_that_outlived_its_queued_resource_suspends_no_later_one_of_that_
     talk.call("DELETE", f"{NODES}/s-1")
     talk.wait()
     assert state(talk)["state"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"runDuration": {"maxRunDuration": "9999999s"}}, "at most 7 days"),
+        ({"runDuration": {"maxRunDuration": "soon"}}, "malformed"),
+        ({"runDuration": {"terminationTime": "2020-01-01T00:00:00Z"}}, "at most 7 days"),
+        ({"node_id": "", "spec": {"multisliceParams": {"nodeCount": 2}}}, 'Unknown name "multisliceParams"'),
+    ],
+)
+def test_v2alpha1_refuses_what_it_does_not_know_and_runs_that_are_too_long(talk, fields, text):
+    status, reply = talk.call("POST", ALPHA, asked(provisioningModel="FLEX_START", **fields), queuedResourceId="q1")
+    assert (status, text in reply["error"]["message"]) == (400, True)
+
+
+def test_flex_start_may_end_at_a_time_of_day():
+    talk = Talk()
+    queue(talk, provisioningModel="FLEX_START", runDuration={"terminationTime": timestamp(talk.now + 100)})
+    talk.wait(89)
+    assert state(talk)["state"] == "ACTIVE"
+    talk.wait(2)
+    assert state(talk)["state"] in {"SUSPENDING", "SUSPENDED"}

@@ -76,7 +76,7 @@ def _nodes(call: Call) -> Iterator[tuple[str, Mapping[str, Any]]]:
         several = spec.get("multisliceParams") or spec.get("multiNodeParams") or {}
         yield str(spec.get("nodeId") or several.get("nodeIdPrefix")), spec.get("node") or {}
     if call.method.startswith("tpu.nodes."):
-        yield str(call.query.get("nodeId")), body
+        yield str(call.query.get("nodeId") or call.params.get("node")), body
 
 
 def _node_address(call: Call, _: object) -> None:
@@ -85,6 +85,12 @@ def _node_address(call: Call, _: object) -> None:
         if any(network.get("enableExternalIps") for network in networks):
             path = f"projects/{call.params['project']}/zones/{call.params['zone']}/instances/{name}"
             raise refuse("constraint.node-address", name=path, number=project_number(call.params["project"]))
+
+
+def _opened_address(call: Call, _: object) -> None:
+    mask = call.query.get("updateMask", "")
+    if "enable_external_ips" in mask or "enableExternalIps" in mask:
+        _node_address(call, _)
 
 
 def _node_login(call: Call, _: object) -> None:
@@ -137,7 +143,7 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
     "compute.projects.setCommonInstanceMetadata": {OS_LOGIN: _os_login},
     "compute.instances.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
     "tpu.nodes.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _node_login},
-    "tpu.nodes.patch": {OS_LOGIN: _node_login},
+    "tpu.nodes.patch": {EXTERNAL_IP: _opened_address, OS_LOGIN: _node_login},
     "tpu.queuedResources.create": {LOCATIONS: _place, EXTERNAL_IP: _node_address, OS_LOGIN: _node_login},
     "tpu.nodes.getGuestAttributes": {GUEST_ATTRIBUTES: _guest_attributes},
     "storage.buckets.insert": {LOCATIONS: _place, UNIFORM_ACCESS: _uniform, PUBLIC_ACCESS: _public},

@@ -28,6 +28,8 @@ PATCHABLE = {
     "tags": "tags",
     "data_disks": "dataDisks",
     "dataDisks": "dataDisks",
+    "network_config.enable_external_ips": "networkConfig",
+    "networkConfig.enableExternalIps": "networkConfig",
 }
 
 
@@ -111,6 +113,8 @@ def patch(call: Call) -> Answer:
         raise shape.bad(call, f"update_mask {','.join(unknown) or '(empty)'} is not supported.")
     shape.check_names(call, call.params["node"], body.get("labels", {}) if "labels" in mask else {})
     changes = {PATCHABLE[field]: body.get(PATCHABLE[field]) for field in mask}
+    if "networkConfig" in changes:
+        changes["networkConfig"] = _opened(call, node["shown"], changes["networkConfig"] or {})
     return _admit(call, "update", node["shown"]["name"], changes=changes)
 
 
@@ -128,6 +132,14 @@ def get_guest_attributes(call: Call) -> Answer:
         items = machines.guest_items(machine, query_path)
         entries.append({"queryPath": query_path, "queryValue": {"items": items} if items else {}})
     return {"guestAttributes": entries} if entries else {}
+
+
+def _opened(call: Call, shown: Document, asked: Mapping[str, Any]) -> Document:
+    """The node's network with external addresses, or without; nothing else of it can be changed."""
+    if "networkConfig" not in shown:
+        raise shape.bad(call, "network_config is not set on this node.")
+    kept = {field: value for field, value in shown["networkConfig"].items() if field != "enableExternalIps"}
+    return {**kept, "enableExternalIps": True} if asked.get("enableExternalIps") else kept
 
 
 def _existing(call: Call) -> Document:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuops.facts import catalogue
 from tpuops.localcloud.core.draw import project_number
+from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.project import settings
 from tpuops.localcloud.core.refusals import Refusal, refuse
@@ -25,8 +26,9 @@ def zones() -> frozenset[str]:
 
 
 def locations_list(call: Call) -> Answer:
-    """GET projects/P/locations."""
-    found = [(zone, _location(call, zone)) for zone in sorted(zones())]
+    """GET projects/P/locations: those that are not closed to the project (google-cloud.md 1.6)."""
+    closed = access.rules(call.world).get("zones", {})
+    found = [(zone, _location(call, zone)) for zone in sorted(zones()) if zone not in closed]
     return _listing(call, "locations", found)
 
 

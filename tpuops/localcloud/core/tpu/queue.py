@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tpuops.localcloud.core.draw import parse_timestamp
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.tpu import operations, queue_life, queue_shape, quota, requests, shape, transitions
@@ -43,7 +44,7 @@ def create(call: Call) -> Answer:
         "until": until,
         "queue_s": call.queue_s,
         "failure": dict(call.failure or {}),
-        "run_s": _run_s(call, body),
+        **_run(call, body),
         "busy": "",
     }
     call.world.put(KIND, name, queue)
@@ -104,17 +105,19 @@ def reset(call: Call) -> Answer:
     return _admit(call, "reset", name, "queue.reset")
 
 
-def _run_s(call: Call, body: Document) -> float:
-    """How long flex-start nodes live: seven days at most (google-cloud.md 2.6)."""
+def _run(call: Call, body: Document) -> Document:
+    """How long flex-start nodes live (`run_s`), or until when (`ends`): seven days at most (google-cloud.md 2.6)."""
     if body.get("provisioningModel") != "FLEX_START":
-        return 0.0
+        return {"run_s": 0.0, "ends": None}
+    asked = body.get("runDuration") or {}
     try:
-        run_s = queue_shape.seconds((body.get("runDuration") or {}).get("maxRunDuration") or "604800s")
+        end = parse_timestamp(asked["terminationTime"]) if asked.get("terminationTime") else None
+        run_s = queue_shape.seconds(asked.get("maxRunDuration") or "604800s") if end is None else end - call.now
     except ValueError as problem:
-        raise shape.bad(call, "run_duration.max_run_duration is malformed.") from problem
+        raise shape.bad(call, "run_duration is malformed.") from problem
     if not 0 < run_s <= 7 * 24 * 3600:
-        raise shape.bad(call, "run_duration.max_run_duration must be at most 7 days.")
-    return run_s
+        raise shape.bad(call, "run_duration must be at most 7 days.")
+    return {"run_s": run_s, "ends": end}
 
 
 def _existing(call: Call) -> Document:

@@ -118,7 +118,8 @@ def activated(scene: Scene, timer: Document) -> None:
             transitions.bring_up(scene, node)
     move(scene, queue, "ACTIVE", "SERVICE")
     if queue["run_s"]:
-        scene.later(queue["run_s"], "queue.end", queue=timer["queue"])
+        left_s = queue["run_s"] if queue["ends"] is None else max(0.0, queue["ends"] - scene.now)
+        scene.later(left_s, "queue.end", queue=timer["queue"])
 
 
 def lost(scene: Scene, timer: Document) -> None:

@@ -18,6 +18,8 @@ from tpuops.localcloud.core.world import Document
 
 QUEUED_ID = re.compile(r"^[A-Za-z0-9_.~+%-]+$")
 TIERS = ("spot", "guaranteed", "bestEffort", "reservationName", "provisioningModel", "runDuration")
+ALPHA_FIELDS = ("bestEffort", "provisioningModel", "runDuration", "trafficConfig")
+"""What only v2alpha1 knows; there a multislice has `multiNodeParams`, in v2 `multisliceParams`."""
 MOST_SLICES = 256
 
 
@@ -36,6 +38,7 @@ def nodes_of(call: Call, queued_id: str, body: Mapping[str, Any]) -> tuple[list[
     if not QUEUED_ID.match(queued_id):
         raise shape.bad(call, f'Invalid queued resource ID "{queued_id}".')
     specs = (body.get("tpu") or {}).get("nodeSpec") or []
+    _check_fields(call, body, specs)
     if not specs:
         raise shape.bad(call, "tpu.node_spec must be specified.")
     if sum(key in body for key in ("spot", "guaranteed", "bestEffort")) > 1:
@@ -47,6 +50,16 @@ def nodes_of(call: Call, queued_id: str, body: Mapping[str, Any]) -> tuple[list[
             shown.append(_node(call, name, accelerator, body, spec))
             slices.append(accelerator)
     return shown, slices
+
+
+def _check_fields(call: Call, body: Mapping[str, Any], specs: list[Mapping[str, Any]]) -> None:
+    """Raise where the request has fields of the other version of the API, as it refuses every unknown one."""
+    several = "multisliceParams" if shape.is_alpha(call) else "multiNodeParams"
+    unknown = [f"{field} at queued_resource" for field in ALPHA_FIELDS if field in body and not shape.is_alpha(call)]
+    unknown += [f"{several} at queued_resource.tpu.node_spec[{at}]" for at, spec in enumerate(specs) if several in spec]
+    if unknown:
+        name, _, place = unknown[0].partition(" at ")
+        raise refuse("bad-json", problem=f"Unknown name \"{name}\" at '{place}': Cannot find field.")
 
 
 def document(call: Call, name: str, body: Mapping[str, Any]) -> Document:

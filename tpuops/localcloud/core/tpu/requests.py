@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuops.localcloud.core.scene import Call
-from tpuops.localcloud.core.tpu import operations
+from tpuops.localcloud.core.tpu import operations, shape
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.request"
@@ -24,9 +24,7 @@ def noted(call: Call, operation: Document) -> Document:
 
 def _counts(call: Call) -> bool:
     """Whether the call has a request id, and its method knows them: nodes have none in v2."""
-    return bool(call.query.get("requestId")) and not (
-        call.method.startswith("tpu.nodes.") and call.request.path.startswith("/v2/")
-    )
+    return bool(call.query.get("requestId")) and (shape.is_alpha(call) or not call.method.startswith("tpu.nodes."))
 
 
 def _key(call: Call) -> str:

@@ -20,6 +20,8 @@ LABEL_KEY = re.compile(r"^[a-z][a-z0-9_-]{0,62}$")
 LABEL_VALUE = re.compile(r"^[a-z0-9_-]{0,63}$")
 CONFIG_TYPES = {2: "V2", 4: "V3", 7: "V4", 9: "V5LITE_POD", 10: "V5P", 11: "V6E"}
 """AcceleratorConfig.Type by its number in the proto: clients send either form (google-cloud.md 0.6)."""
+NETWORK_FIELDS = ("enableExternalIps", "canIpForward", "queueCount")
+LONGEST_DESCRIPTION = 512
 DISK_MODES = {1: "READ_WRITE", 2: "READ_ONLY"}
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 PUBSUB = "https://www.googleapis.com/auth/pubsub"
@@ -29,6 +31,11 @@ INPUT_FIELDS = ("description", "labels", "metadata", "tags", "cidrBlock", "dataD
 def bad(call: Call, problem: str) -> Exception:
     """The service's refusal of a malformed request."""
     return refuse("tpu.argument", problem=problem, eid=call.scene.draw.eid())
+
+
+def is_alpha(call: Call) -> bool:
+    """Whether the call came by v2alpha1."""
+    return call.request.path.startswith("/v2alpha1/")
 
 
 def check_names(call: Call, node_id: str, labels: Mapping[str, str]) -> None:
@@ -62,12 +69,14 @@ def document(call: Call, name: str, accelerator: Accelerator, body: Mapping[str,
         "acceleratorType": accelerator.type,
         "acceleratorConfig": {"type": accelerator.config_type, "topology": accelerator.topology},
         "runtimeVersion": body["runtimeVersion"],
-        "apiVersion": "V2_ALPHA1" if call.request.path.startswith("/v2alpha1/") else "V2",
+        "apiVersion": "V2_ALPHA1" if is_alpha(call) else "V2",
         "createTime": timestamp(call.now),
         "schedulingConfig": {key: True for key, on in (body.get("schedulingConfig") or {}).items() if on is True},
-        "networkConfig": _network(call.params["project"], body.get("networkConfig") or {}),
+        **_networks(call, body),
         "serviceAccount": _account(call.params["project"], body.get("serviceAccount") or {}),
     }
+    if len(str(body.get("description") or "")) > LONGEST_DESCRIPTION:
+        raise bad(call, f"description must have at most {LONGEST_DESCRIPTION} characters.")
     shown.update({field: body[field] for field in INPUT_FIELDS if body.get(field)})
     if body.get("dataDisks"):
         shown["dataDisks"] = [{**disk, "mode": _mode(disk.get("mode"))} for disk in body["dataDisks"]]
@@ -94,13 +103,28 @@ def _type_of(config: Mapping[str, Any]) -> str:
     return f"{family.lower()}-{config.get('topology')}"
 
 
+def networks_of(shown: Mapping[str, Any]) -> list[Document]:
+    """The networks that each worker of a node is in."""
+    return list(shown.get("networkConfigs") or [shown["networkConfig"]])
+
+
+def _networks(call: Call, body: Mapping[str, Any]) -> Document:
+    """One network, or several; never both fields."""
+    one, several = body.get("networkConfig"), body.get("networkConfigs")
+    if one and several:
+        raise bad(call, "network_config and network_configs exclude each other.")
+    if several:
+        return {"networkConfigs": [_network(call.params["project"], network) for network in several]}
+    return {"networkConfig": _network(call.params["project"], one or {})}
+
+
 def _network(project: str, asked: Mapping[str, Any]) -> Document:
     network = str(asked.get("network") or "default")
     full = network if "/" in network else f"projects/{project}/global/networks/{network}"
     shown: Document = {"network": full}
     if asked.get("subnetwork"):
         shown["subnetwork"] = asked["subnetwork"]
-    return {**shown, "enableExternalIps": True} if asked.get("enableExternalIps") else shown
+    return {**shown, **{field: asked[field] for field in NETWORK_FIELDS if asked.get(field)}}
 
 
 def _account(project: str, asked: Mapping[str, Any]) -> Document:

@@ -12,7 +12,7 @@ from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import project_number
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.steps import step
-from tpuops.localcloud.core.tpu import operations
+from tpuops.localcloud.core.tpu import operations, shape
 from tpuops.localcloud.core.tpu.states import NODE_STEPS
 from tpuops.localcloud.core.world import Document
 
@@ -102,6 +102,8 @@ def updated(scene: Scene, timer: Document) -> None:
             node["shown"].pop(field, None)
             if value:
                 node["shown"][field] = value
+        if "networkConfig" in timer["changes"]:
+            _show_endpoints(scene, node)
         if "metadata" in timer["changes"]:
             machines.change_metadata(scene, node["machines"], node["shown"].get("metadata", {}))
     _settle(scene, node, node["shown"]["state"])
@@ -175,7 +177,6 @@ def _place_workers(scene: Scene, node: Document) -> None:
     assert known is not None
     _, project, _, zone, _, name = shown["name"].split("/")
     account = {"email": shown["serviceAccount"]["email"], "scopes": shown["serviceAccount"]["scope"]}
-    endpoints = []
     for worker in range(known.workers):
         identity = machines.Identity(
             id=f"{shown['id']}-{worker}",
@@ -188,10 +189,9 @@ def _place_workers(scene: Scene, node: Document) -> None:
             worker=worker,
             devices=known.devices // known.workers,
         )
-        address = machines.define(scene, identity, account, shown.get("metadata", {}))
+        machines.define(scene, identity, account, shown.get("metadata", {}))
         node["machines"].append(identity.id)
-        endpoints.append(_endpoint(address, shown["networkConfig"]))
-    shown["networkEndpoints"] = endpoints
+    _show_endpoints(scene, node)
     _tell_neighbours(scene, node)
 
 
@@ -222,6 +222,14 @@ def _tpu_env(machine: Document, shown: Mapping[str, str]) -> str:
         "RUNTIME_VERSION": shown["runtimeVersion"],
     }
     return "".join(f"{key}: '{value}'\n" for key, value in lines.items())
+
+
+def _show_endpoints(scene: Scene, node: Document) -> None:
+    """The workers' endpoints, in order; with several networks each worker has one in each."""
+    found = (scene.world.get("machine", machine_id) for machine_id in node["machines"])
+    addresses = [machine["address"] for machine in found if machine is not None]
+    networks = shape.networks_of(node["shown"])
+    node["shown"]["networkEndpoints"] = [_endpoint(address, network) for address in addresses for network in networks]
 
 
 def _endpoint(address: str, network: Mapping[str, object]) -> Document:
