@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,33 @@ def test_tab_in_a_bash_completes_tasks_flags_and_environments(folder: Path) -> N
         terminal.until(r"[#$] tpuops status --watch --env nightly")
         terminal.type("--cloud l", "Tab")
         terminal.until(r"--env nightly --cloud local$")
+
+
+@pytest.mark.parametrize(
+    ("words", "source"),
+    [
+        (("zsh", "-f", "-i"), "source <(tpuops --print-completion-script zsh)"),
+        (("fish", "--no-config", "-i"), "tpuops --print-completion-script fish | source"),
+    ],
+    ids=["zsh", "fish"],
+)
+def test_tab_in_the_other_shells_completes_the_same(folder: Path, words: tuple[str, ...], source: str) -> None:
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"{words[0]} is not installed here")
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": str(folder)}
+    with Terminal(words, folder, env) as terminal:
+        terminal.until(r"[#$%>] *$")
+        terminal.type(f"{source}; echo rea''dy", "Enter")
+        terminal.until(r"^ready$")
+        terminal.until(r"[#$%>] *$")
+        for typed, seen in (
+            ("tpuops stat", "tpuops status"),
+            ("--wat", "tpuops status --watch"),
+            ("--env ni", "tpuops status --watch --env nightly"),
+            ("--cloud l", "--env nightly --cloud local"),
+        ):
+            terminal.type(typed, "Tab")
+            terminal.until(rf"{seen} *$")
 
 
 @pytest.mark.parametrize(

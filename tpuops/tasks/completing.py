@@ -1,7 +1,7 @@
 """What a shell suggests where Invoke's own completion has nothing to say: the values of --env and --cloud.
 
 The scripts that `--print-completion-script` prints ask with `--complete -- WORDS...`; everything else about completion
-is Invoke's.
+is Invoke's, but for zsh's script: Invoke's never reads the words of the line, so that it knows tasks and nothing else.
 """
 
 from __future__ import annotations
@@ -13,10 +13,22 @@ from pathlib import Path
 from tpuops.tasks.task import CLOUDS
 
 ASKED = "--complete"
+SCRIPT = "--print-completion-script"
+ZSH = """\
+_complete_tpuops() {
+    local words
+    read -cA words
+    reply=( $(tpuops --complete -- ${words}) )
+}
+compctl -K _complete_tpuops + -f tpuops
+"""
 
 
 def complete(arguments: Sequence[str]) -> None:
-    """Print the candidates and end the process where a value of ours is being typed; return where none is."""
+    """Print zsh's script, or the candidates for a value of ours, and end the process; return where Invoke answers."""
+    if " ".join(arguments).replace("=", " ") == f"{SCRIPT} zsh":
+        print(ZSH, end="")
+        sys.exit(0)
     if ASKED not in arguments or "--" not in arguments:
         return
     words = " ".join(arguments[arguments.index("--") + 1 :]).split()  # one word, or many: the shells differ
