@@ -201,6 +201,13 @@ def test_a_project_tells_its_number(talk):
     assert "fingerprint" in project["commonInstanceMetadata"]
 
 
+def test_a_maximal_run_time_is_over_with_the_run(talk):
+    talk.vm("vm1", scheduling={"maxRunDuration": {"seconds": "60"}, "instanceTerminationAction": "DELETE"})
+    talk.call("POST", f"{INSTANCES}/vm1/stop")
+    talk.wait(100)
+    assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "TERMINATED"
+
+
 def test_an_absolute_termination_time_keeps_a_stopped_instance_from_starting_again(talk):
     limit = {"terminationTime": timestamp(START + 60), "instanceTerminationAction": "STOP"}
     talk.vm("vm1", scheduling=limit)

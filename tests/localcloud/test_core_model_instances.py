@@ -50,8 +50,9 @@ class Calls(RuleBasedStateMachine):
         self.talk = Talk(world=Watched())
         self.due, self.scheduling, self.protected, self.doomed = {}, {}, set(), set()
         self.live, self.heard = set(), 0
-        for name in NAMES:
-            self.insert_one(name, {})
+        limited = {"maxRunDuration": {"seconds": str(LIMIT_S)}, "instanceTerminationAction": "DELETE"}
+        for name, scheduling in zip(NAMES, ({}, limited), strict=True):
+            self.insert_one(name, scheduling)
         self.talk.wait(5)
 
     # What there is, read from the world and not through the methods under test.

@@ -48,9 +48,7 @@ def check_labels(field: str, labels: Mapping[str, Any]) -> None:
 
 
 def _is_legal(text: str) -> bool:
-    letters = (char for char in text if char.isalpha())
-    fine = all(char in "_-" or char.isalnum() for char in text)
-    return len(text) <= 63 and fine and not any(letter.isupper() or letter.istitle() for letter in letters)
+    return len(text) <= 63 and text == text.lower() and all(char in "_-" or char.isalnum() for char in text)
 
 
 def _check_image(index: int, source: str) -> None:
