@@ -106,6 +106,17 @@ def test_a_second_controller_is_refused_while_the_first_lives(user: User, until:
     assert training(user) == before
 
 
+def test_one_that_was_told_to_wait_runs_after_the_other(user: User, until: Callable[..., Any]) -> None:
+    user.write(TRAINER, steps="150", pace="0.02")
+    first = user.start("run", "--json")
+    until(lambda: training(user))
+    second = user.start("run", "--json", "--wait", "90")
+    ends = [json.loads(process.communicate(timeout=90)[0]) for process in (first, second)]
+    assert [(end["outcome"], end["attempts"], end["remains"]) for end in ends] == [("done", 1, [])] * 2
+    assert len({end["run_id"] for end in ends}) == 2
+    assert [request["status"] for request in user.requests() if request["method"] == "tpu.nodes.create"] == [200, 200]
+
+
 def test_ctrl_c_keeps_the_training_and_says_how_to_come_back(user: User, until: Callable[..., Any]) -> None:
     user.write(TRAINER, steps="600", pace="0.02")
     first = user.start("run")

@@ -39,7 +39,8 @@ class Opening:
     """What a command opens: the environment, the embedded cloud's stage (None: Google), its folder for key and spool,
     who listens to events, log bytes and API calls.
 
-    `flags` is how the environment was named on the command line. `alone` is False where this process looks at others
+    `flags` is how the environment was named on the command line, `wait_s` for how long somebody else's lease is waited
+    for. `alone` is False where this process looks at others
     too, which may be on Google: then the embedded cloud's is not the only place it may connect to.
     """
 
@@ -52,6 +53,7 @@ class Opening:
     on_call: Callable[[Call], None] = lambda call: None
     flags: str = ""
     alone: bool = True
+    wait_s: float = 0.0
 
 
 @asynccontextmanager
@@ -82,6 +84,7 @@ async def open_site(opening: Opening) -> AsyncIterator[tuple[Site, Callable[[], 
         show=opening.show,
         folder=folder,
         flags=opening.flags,
+        wait_s=opening.wait_s,
     )
     yield site, cache(lambda: _source(environment.source_folder, site.journal))
 

@@ -28,7 +28,7 @@ class Site:
     """An environment, what it desires, and the ports. `show` gets the training log's bytes as they come.
 
     `user` is the person who gave the command, `folder` the environment's state folder on this machine, `flags` how the
-    environment was named on the command line.
+    environment was named on the command line, `wait_s` for how long a living holder of the lease is waited for.
     """
 
     environment: Environment
@@ -45,6 +45,7 @@ class Site:
     show: Callable[[bytes], None]
     folder: Path = Path()
     flags: str = ""
+    wait_s: float = 0.0
 
     def typed(self, verb: str, *more: str) -> str:
         """A command on this very environment, as it is typed."""
@@ -71,11 +72,11 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
 
     Raises:
-        Busy: somebody else holds it.
+        Busy: somebody else holds it, also after `wait_s`.
     """
     await make_bucket(plan, site.desired, unfenced(site))
     me = lease.myself(site.user, doing, site.clock, site.terms)
-    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal)
+    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, site.wait_s)
     site.journal.record("lease.taken", holder=me.words())
     try:
         yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell)

@@ -25,6 +25,9 @@ from tpuops.switch import GRACE_S, TTL_S, Terms
 
 USUAL = Terms()
 LOOK_S = 2.0
+SAY_S = 60.0
+"""How often waiting for one and the same holder is said."""
+
 LONGEST_TTL_S = 600.0
 FORMAT = 1
 """Of the lease object's form. One of a later format was written by a later version, whose rules we do not know."""
@@ -233,13 +236,16 @@ def is_dead(holder: Holder, host: str) -> bool:
     return holder.host == host and holder.started != started(holder.pid)
 
 
-async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal) -> Lease:
+async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal, wait_s: float = 0.0) -> Lease:
     """Take the lease, over a dead process of this host at once, over a silent holder after it expired.
+
+    A holder that lives is waited for, `wait_s` at most.
 
     Raises:
         Busy: the holder lives (it renewed while we watched, or its process is on this host), or is of a later version.
     """
     first = seen = await store.read(name)
+    end, said = clock.monotonic() + wait_s, ("", 0.0)
     # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
     asked = clock.monotonic()
     while True:
@@ -253,8 +259,11 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
                 stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
                 return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)), journal)
         else:
-            _refuse_if_alive(first, seen, me)
-            journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
+            if clock.monotonic() >= end:
+                _refuse_if_alive(first, seen, me)
+            if said[0] != parse(seen.data).token or clock.monotonic() - said[1] >= SAY_S:
+                said = parse(seen.data).token, clock.monotonic()
+                journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
         await clock.sleep(LOOK_S)
         seen = await store.read(name)
         first = first or seen
@@ -295,5 +304,5 @@ def _refuse_if_alive(first: StoredObject | None, seen: StoredObject, me: Holder)
     if renewed or holder.host == me.host:
         raise Busy(
             f"the environment is held by {holder.words()}",
-            hint="wait for it to end, or stop it there; `tpuops status` shows the holder",
+            hint="wait for it to end (--wait SECONDS), or stop it there; `tpuops status` shows the holder",
         )

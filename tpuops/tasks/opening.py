@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuops.tasks.task import Invocation
+from tpuops.tasks.task import Invocation, UsageError
 
 if TYPE_CHECKING:  # imported for real only where a task's body runs, so that --list stays fast
     from tpuops.cloud.calls import Call
@@ -21,13 +21,18 @@ if TYPE_CHECKING:  # imported for real only where a task's body runs, so that --
 
 @asynccontextmanager
 async def opened(
-    asked: Invocation, verb: str, *, alone: bool = True
+    asked: Invocation, verb: str, *, alone: bool = True, wait_s: int = 0
 ) -> AsyncIterator[tuple[Site, Callable[[], Source]]]:
-    """The environment that was asked for, open for one command; not `alone` where others are open beside it."""
+    """The environment that was asked for, open for one command; not `alone` where others are open beside it.
+
+    Whoever holds it is waited for, `wait_s` seconds at most.
+    """
     from tpuops import embedded
     from tpuops.errors import AccessError
     from tpuops.lifecycle.opening import Opening, open_site
 
+    if wait_s < 0:
+        raise UsageError(f"--wait {wait_s}: seconds, 0 or more")
     environment = chosen(asked)
     stage = await embedded.ensure(embedded.folder()) if environment.cloud == "local" else None
     state = embedded.folder().parent
@@ -41,6 +46,7 @@ async def opened(
         on_call=heard(asked),
         flags=asked.flags,
         alone=alone or asked.cloud == "local",
+        wait_s=wait_s,
     )
     try:
         async with open_site(opening) as (site, source):

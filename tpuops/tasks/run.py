@@ -7,6 +7,8 @@ from typing import Any
 from tpuops.tasks.asking import YES, agreeing
 from tpuops.tasks.task import Answer, Invocation, task
 
+WAIT = "seconds to wait for whoever holds the environment (default: refuse, exit 7)"
+
 
 @task("env", "cloud", "json", "verbose")
 async def plan(asked: Invocation) -> Answer:
@@ -22,8 +24,8 @@ async def plan(asked: Invocation) -> Answer:
     return Answer(document, standing.plan(document), following.after_plan(document, asked.typed))
 
 
-@task("env", "cloud", "json", "verbose", help={"dry_run": "show what would change, change nothing"})
-async def up(asked: Invocation, dry_run: bool = False) -> Answer:
+@task("env", "cloud", "json", "verbose", help={"dry_run": "show what would change, change nothing", "wait": WAIT})
+async def up(asked: Invocation, dry_run: bool = False, wait: int = 0) -> Answer:
     """Provision TPU, VM and bucket; a second time it only reads."""
     from tpuops.lifecycle import documents
     from tpuops.lifecycle.up import planned
@@ -32,7 +34,7 @@ async def up(asked: Invocation, dry_run: bool = False) -> Answer:
     from tpuops.tasks.leaving import leaving
     from tpuops.tasks.opening import opened
 
-    async with opened(asked, "up") as (site, _):
+    async with opened(asked, "up", wait_s=wait) as (site, _):
         if dry_run:
             document = documents.plan((await planned(site))[0], site)
             return Answer(document, standing.plan(document), following.after_plan(document, asked.typed))
@@ -41,26 +43,26 @@ async def up(asked: Invocation, dry_run: bool = False) -> Answer:
     return Answer(document, standing.standing(document), following.after_up(asked.typed))
 
 
-@task("env", "cloud", "json", "verbose", help={"yes": YES})
-async def train(asked: Invocation, yes: bool = False) -> Answer:
+@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT})
+async def train(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
     """Start (or find) the run on what stands, and supervise it; tears nothing down."""
     from tpuops.lifecycle import run as story
     from tpuops.lifecycle.anew import stopping_other_source
     from tpuops.tasks.opening import opened
 
-    async with opened(asked, "train") as (site, source):
+    async with opened(asked, "train", wait_s=wait) as (site, source):
         agree = agreeing(asked, yes=yes)
         return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.train(site, source())))
 
 
-@task("env", "cloud", "json", "verbose", help={"yes": YES})
-async def run(asked: Invocation, yes: bool = False) -> Answer:
+@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT})
+async def run(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
     """Up, train and down in one, unattended: what a scheduler calls."""
     from tpuops.lifecycle import run as story
     from tpuops.lifecycle.anew import stopping_other_source
     from tpuops.tasks.opening import opened
 
-    async with opened(asked, "run") as (site, source):
+    async with opened(asked, "run", wait_s=wait) as (site, source):
         agree = agreeing(asked, yes=yes)
         return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.run(site, source())))
 
@@ -70,9 +72,13 @@ async def run(asked: Invocation, yes: bool = False) -> Answer:
     "cloud",
     "json",
     "verbose",
-    help={"yes": YES, "discard": "remove the machines with what an open run left on them, saving nothing"},
+    help={
+        "yes": YES,
+        "discard": "remove the machines with what an open run left on them, saving nothing",
+        "wait": WAIT,
+    },
 )
-async def down(asked: Invocation, yes: bool = False, discard: bool = False) -> Answer:
+async def down(asked: Invocation, yes: bool = False, discard: bool = False, wait: int = 0) -> Answer:
     """Remove TPU and VM, and say what stays; an open run is stopped and saved first."""
     from tpuops.errors import StillBilling
     from tpuops.lifecycle import documents
@@ -82,7 +88,7 @@ async def down(asked: Invocation, yes: bool = False, discard: bool = False) -> A
     from tpuops.tasks.opening import opened
 
     agree = agreeing(asked, yes=yes)
-    async with opened(asked, "down") as (site, _):
+    async with opened(asked, "down", wait_s=wait) as (site, _):
         if discard:
             await agree(f"remove TPU and VM of {site.environment.name}, with whatever is not saved yet?")
         with leaving(asked, away.removing, lambda: away.down(asked.typed)):
