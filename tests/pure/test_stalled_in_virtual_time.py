@@ -126,12 +126,13 @@ def test_without_limits_silence_may_last_for_ever() -> None:
     assert (played.stopped_at, end.finished) == ([], True)
 
 
-def test_who_lost_the_lease_ends_nothing() -> None:
+def test_who_lost_the_lease_ends_nothing_and_waits_no_longer() -> None:
     async def lost() -> None:
         raise Busy("the lease is another's")
 
-    played = Program(STEPS, ends_at=9000.0)
-    watched(played, fence=lost)
+    played = Program(STEPS)
+    with pytest.raises(Busy, match="another's"):
+        watched(played, fence=lost)
     assert played.stopped_at == []
 
 

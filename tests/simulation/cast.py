@@ -15,11 +15,11 @@ from datetime import datetime
 
 from tests.simulation.commands import given
 from tests.simulation.core_cloud import AUTHOR
+from tests.simulation.drafts import Schedule
 from tests.simulation.history import Ended, History
 from tests.simulation.lives import Doom, Life
 from tests.simulation.loop import sleep
 from tests.simulation.play import Stage, staged
-from tests.simulation.schedules import Schedule
 from tpuops.lifecycle.site import Site
 from tpuops.localcloud.core.wire import Request
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.drafts import Schedule
 from tests.simulation.lives import Life
-from tests.simulation.schedules import Schedule
 from tests.simulation.worker import Record
 from tpuops.journal import Event
 

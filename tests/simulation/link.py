@@ -160,9 +160,12 @@ class PlayedAgent:
         return record is not self._machine.record or not self._machine.alive
 
     async def stop(self, grace_s: float) -> AgentStatus:
-        """SIGTERM ends it at once."""
+        """SIGTERM ends it at once; what hangs hears only SIGKILL."""
         await self._begin()
-        self._machine.end(Exit(143, 15))
+        if self._machine.hung:
+            await sleep(grace_s)
+            self._check()
+        self._machine.end(Exit(137, 9) if self._machine.hung else Exit(143, 15))
         await self._end()
         return self._status()
 

@@ -20,9 +20,10 @@ from tests.simulation.test_two_controllers import run_down, run_run, stale, up_u
 from tpuops.cloud import client
 from tpuops.cloud.client import GoogleCloud
 from tpuops.diagnosis.verdict import Decision, Move
-from tpuops.lifecycle import run, session, supervise
+from tpuops.errors import Busy
+from tpuops.lifecycle import run, session, story, supervise
 from tpuops.resources import Owned
-from tpuops.stages import apply, lease, recover, teardown
+from tpuops.stages import apply, lease, recover, teardown, watch
 from tpuops.stages.collect import Collected
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -62,7 +63,7 @@ def a_lease_counts_from_its_reply(patch: pytest.MonkeyPatch) -> None:
     made = lease.Lease.__init__
 
     def later(self: lease.Lease, store: Any, name: str, me: Any, clock: Any, held: lease.Held) -> None:
-        made(self, store, name, me, clock, replace(held, since=clock.monotonic()))
+        made(self, store, name, me, clock, replace(held, since=clock.elapsed()))
 
     patch.setattr(lease.Lease, "__init__", later)
 
@@ -207,6 +208,24 @@ def an_answer_that_was_only_planned_counts_as_tried(patch: pytest.MonkeyPatch) -
     patch.setattr(supervise, "_take_back", lambda story: None)
 
 
+def silence_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A program may say nothing for ever."""
+    patch.setattr(story, "stall_limits", lambda environment: None)
+
+
+def whose_lease_is_lost_waits_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Who may not end a stalled program goes on listening to it."""
+    made = watch._mind
+
+    async def patiently(*given: Any) -> None:
+        try:
+            await made(*given)
+        except Busy:
+            await asyncio.get_running_loop().create_future()
+
+    patch.setattr(watch, "_mind", patiently)
+
+
 def a_request_has_no_name(patch: pytest.MonkeyPatch) -> None:
     """Compute Engine cannot tell a repeated creation from a new one."""
     made = CoreCompute.insert
@@ -256,6 +275,8 @@ MUTANTS: dict[Mutant, Notice] = {
     one_old_look_is_believed: looks,
     an_answer_that_was_only_planned_counts_as_tried: kill("run with stop and start", "send", "tpu.nodes.stop"),
     passing_faults_are_final: life(0),
+    silence_is_ignored: life(1),
+    whose_lease_is_lost_waits_for_ever: life(323),
 }
 """Each with who notices."""
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulation.core_cloud import CoreCloud
+from tests.simulation.drafts import Schedule
 from tests.simulation.history import LAST, Attempted, Ended, History
 from tests.simulation.link import PlayedConnector
 from tests.simulation.lives import CURRENT, Life, LifeClock
 from tests.simulation.loop import live, sleep, true_soon
 from tests.simulation.net import Net
-from tests.simulation.schedules import Schedule
 from tests.simulation.troubles import NODE, VM
 from tests.simulation.worker import Machine, Played, Record, newest_checkpoint
 from tpuops.desired import desired

@@ -8,11 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from tests.simulation.history import History
+from tests.simulation.loop import EPOCH
+from tests.simulation.schedules import STALL_S
 from tests.simulation.troubles import BILLING, DONE, GAVE_UP, TRAINING, VM
 
 BUSY = 7
+NOTICED_S = 20.0
+"""How much later than the file says a silence may be noticed: looks are a quarter of its limit apart."""
 
 
 def violations(history: History) -> list[str]:
@@ -53,6 +58,11 @@ def p1_nothing_is_left_that_the_file_says_to_delete(history: History) -> Iterato
         yield "the file says keep, and nothing stands"
     if history.open_operations:
         yield f"operations are still under way: {history.open_operations}"
+
+
+def seconds(at: str) -> float:
+    """Epoch seconds of an event."""
+    return datetime.fromisoformat(at).timestamp()
 
 
 def standing(history: History) -> set[str]:
@@ -130,6 +140,20 @@ def p8_success_means_trained(history: History) -> Iterator[str]:
         yield "done, but the outputs are not in the bucket"
 
 
+def p8_silence_is_noticed_and_nothing_else_is_taken_for_it(history: History) -> Iterator[str]:
+    """A program that hangs is ended in time, unless its machine went before; one that works is never ended for it."""
+    hung = [fault["fired_at"] for fault in history.faults if "hang" in fault["do"] and fault["fired_at"] is not None]
+    noticed = [at for _, event in history.events if event.kind == "train.stalled" for at in [seconds(event.at)]]
+    if noticed and not hung:
+        yield f"a training that never hung was taken for stalled at {noticed}"
+    if history.last.exit_code != DONE or history.schedule.dooms:
+        return
+    helped = [*noticed, *(EPOCH + start.at for start in history.started)]
+    for at in hung:
+        if not any(at <= when <= at + STALL_S + NOTICED_S for when in helped):
+            yield f"hung at {at}, noticed at {noticed}"
+
+
 def p9_training_goes_on_from_its_last_checkpoint(history: History) -> Iterator[str]:
     """No attempt begins before the newest complete checkpoint of anything this life trained."""
     newest = 0
@@ -175,6 +199,7 @@ _ALL: tuple[Callable[[History], Iterator[str]], ...] = (
     p8_the_end_is_one_that_the_script_permits,
     p8_a_bug_is_never_paid_for,
     p8_success_means_trained,
+    p8_silence_is_noticed_and_nothing_else_is_taken_for_it,
     p9_training_goes_on_from_its_last_checkpoint,
     p10_the_record_is_closed,
     every_fault_that_could_fire_did,

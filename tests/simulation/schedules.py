@@ -1,16 +1,16 @@
 """Schedules: from a seed, an environment, a training program, faults in the embedded cloud's own format, and dooms.
 
-A schedule is plain data, so the same one can be played in virtual time and given to the real embedded cloud. Each
-ingredient also says how the run may end because of it: that is the oracle.
+Each ingredient also says how the run may end because of it: that is the oracle.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from tests.simulation.drafts import Draft, Outsider, Schedule
 from tests.simulation.lives import PHASES, Doom
 from tests.simulation.troubles import (
     BILLING,
@@ -32,69 +32,8 @@ from tests.simulation.troubles import (
 )
 from tests.simulation.worker import Program
 
-
-@dataclass(frozen=True, slots=True)
-class Outsider:
-    """Somebody else deletes our VM and puts their own under its name, so many seconds after the beginning."""
-
-    after_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """One life to be lived. `permitted` are the exit codes it may end with, `doubt` those that a crash adds."""
-
-    seed: int
-    environment: dict[str, Any]
-    program: Program
-    faults: tuple[dict[str, Any], ...] = ()
-    dooms: tuple[Doom, ...] = ()
-    outsider: Outsider | None = None
-    permitted: frozenset[int] = frozenset({DONE})
-    kinds: tuple[str, ...] = ()
-    wired: bool = True
-
-    @property
-    def spot(self) -> bool:
-        """Whether the node may be taken at any time."""
-        return bool(self.environment["tpu"]["provisioning"] == "spot")
-
-    @property
-    def script(self) -> dict[str, Any]:
-        """The fault script, as the embedded cloud reads it."""
-        return {"progress": {"file": "**/train.log", "pattern": r"step=(\d+)"}, "faults": list(self.faults)}
-
-
-@dataclass(slots=True)
-class Draft:
-    """A schedule while it is being drawn."""
-
-    rng: random.Random
-    schedule: Schedule
-    steps: list[int] = field(default_factory=list)
-
-    def add(self, kind: str, *faults: dict[str, Any], ends: frozenset[int] | None = None, wired: bool = True) -> None:
-        """Append faults. `ends` replaces the permitted ends (an ingredient that decides how it ends)."""
-        old = self.schedule
-        self.schedule = replace(
-            old,
-            faults=(*old.faults, *faults),
-            permitted=old.permitted if ends is None else ends,
-            kinds=(*old.kinds, kind),
-            wired=old.wired and wired,
-        )
-
-    def change(self, **fields: Any) -> None:
-        """Set fields of the schedule."""
-        self.schedule = replace(self.schedule, **fields)
-
-    def step(self) -> int:
-        """A step at which nothing happens yet, not a checkpoint's own."""
-        free = [step for step in range(4, self.schedule.program.steps - 8) if step % 10 in {3, 4, 5, 6, 7}]
-        free = [step for step in free if all(abs(step - other) > 4 for other in self.steps)]
-        chosen = self.rng.choice(free)
-        self.steps.append(chosen)
-        return chosen
+STALL_S = 60.0
+"""How long a file allows a program to say nothing, where one may hang."""
 
 
 def draw(seed: int) -> Schedule:
@@ -111,6 +50,8 @@ def draw(seed: int) -> Schedule:
         _at_steps(draft, rng.choice((0, 1, 1, 2, 3)))
     if rng.random() < 0.4:
         _dooms(draft)
+    if not decided and not draft.schedule.wired:
+        _silence(draft)
     _sort(draft)
     return draft.schedule
 
@@ -220,6 +161,22 @@ def _at_steps(draft: Draft, count: int) -> None:
             "preempt": {"preempt": True},
         }[kind]
         draft.add(kind, {"on": {"step": step}, "do": deed})
+
+
+def _silence(draft: Draft) -> None:
+    """Now and then a file that allows little silence, and a program that falls silent, or does not.
+
+    Drawn apart, for lives that are left to virtual time anyway: all others stay as their seeds made them.
+    """
+    rng = random.Random(f"silence/{draft.schedule.seed}")
+    if rng.random() < 0.5:
+        return
+    draft.schedule.environment["train"]["stall"] = {"start": f"{STALL_S:.0f}s", "train": f"{STALL_S:.0f}s"}
+    if rng.random() < 0.7:
+        draft.rng = rng
+        draft.add("hang", {"on": {"step": draft.step()}, "do": {"hang": "train.py"}}, wired=False)
+    else:
+        draft.add("watched", wired=False)
 
 
 def _passing(draft: Draft) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.commands import given
+from tests.simulation.drafts import Schedule
 from tests.simulation.history import Ended, History
 from tests.simulation.lives import ANY, Doom, Life
 from tests.simulation.loop import sleep
@@ -25,7 +26,6 @@ from tests.simulation.properties import (
     p9_training_goes_on_from_its_last_checkpoint,
     standing,
 )
-from tests.simulation.schedules import Schedule
 from tests.simulation.troubles import INFEED
 from tests.simulation.worker import Program
 from tpuops.lifecycle import told

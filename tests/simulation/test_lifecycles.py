@@ -40,5 +40,5 @@ def test_the_same_seed_lives_the_same_life() -> None:
 def test_the_seeds_bring_every_kind_of_trouble() -> None:
     met = {kind.rstrip("0123456789") for seed in range(320) for kind in draw(seed).kinds}
     wanted = {"bug", "setup", "loop", "sick", "quota", "forbidden", "stockout", "limit", "kill", "device_fault"}
-    wanted |= {"ssh_drop", "preempt", "late", "record", "taken", "vm-taken", "stranger", "dooms"}
+    wanted |= {"ssh_drop", "preempt", "late", "record", "taken", "vm-taken", "stranger", "dooms", "hang", "watched"}
     assert wanted <= met

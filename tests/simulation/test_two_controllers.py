@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.cast import Acted, Entrance, acted, machine_changes
+from tests.simulation.drafts import Schedule
 from tests.simulation.lives import PHASES, Doom
 from tests.simulation.properties import p3_down_takes_the_rest_away, p4_what_is_not_ours_is_untouched, standing
-from tests.simulation.schedules import Schedule
 from tests.simulation.sweep import Scene
 from tests.simulation.worker import Program
 

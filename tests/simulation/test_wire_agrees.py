@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.drafts import Schedule
 from tests.simulation.lives import Doom
 from tests.simulation.play import played
-from tests.simulation.schedules import Schedule, draw
+from tests.simulation.schedules import draw
 from tests.simulation.wired import lived, outcome, with_dooms
 
 pytestmark = pytest.mark.wire

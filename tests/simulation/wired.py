@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from tests.cloud_fixture import LocalCloud
-from tests.simulation.schedules import Schedule
+from tests.simulation.drafts import Schedule
 from tpuops import embedded
 from tpuops.environment import load
 from tpuops.errors import TpuopsError

@@ -75,6 +75,8 @@ class Machine:
         self.spec, self._net, self._program, self._played = spec, net, program, played
         self.disk = Disk()
         self.up = self.deleted = False
+        self.hung = False
+        """Whether its training process lives and does nothing any more, like one whose call never returns."""
         self.fault = ""
         self.refused_until = 0.0
         self.connections = 0
@@ -114,6 +116,9 @@ class Machine:
             self._watch = None
         elif kind == "kill":
             self.end(Exit(137, 9))
+        elif kind == "hang" and self._training is not None:
+            self._training.cancel()
+            self.hung, self._training = True, asyncio.get_running_loop().create_task(_nothing())
         elif kind == "device_fault":
             self.fault = str(order["message"])
             self.end(Exit(1), self.fault)
@@ -177,7 +182,7 @@ class Machine:
     def _end_training(self) -> None:
         if self._training is not None and self._training is not asyncio.current_task():
             self._training.cancel()
-        self._training = None
+        self._training, self.hung = None, False
 
     # The training program
 
@@ -254,6 +259,11 @@ class Machine:
                 self._watch = None
                 self._net.tell(LogLine(self.spec.id, int(str(watch["fault_index"])), int(found[1])))
                 return
+
+
+async def _nothing() -> None:
+    """For ever."""
+    await asyncio.get_running_loop().create_future()
 
 
 def _checkpoints(spec: RunSpec) -> tuple[str, str]:

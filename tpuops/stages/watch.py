@@ -151,7 +151,12 @@ class Eyes:
 
 
 async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
-    """Follow until the attempt ended. Raises `AccessError` where the machine shows another host key."""
+    """Follow until the attempt ended.
+
+    Raises:
+        AccessError: the machine shows another host key.
+        Busy: it has stalled, and the lease under which it may be ended is another's.
+    """
     while True:
         try:
             return await _follow(attempt, progress, eyes)
@@ -168,22 +173,35 @@ async def watch(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
 async def _follow(attempt: Attempt, progress: Progress, eyes: Eyes) -> AttemptEnd:
     progress.pulse.listen(eyes.clock.monotonic())
     minding = asyncio.create_task(_mind(attempt, progress.pulse, eyes))
+    hearing = asyncio.create_task(_hear(attempt, progress, eyes, minding))
     try:
-        async for item in attempt.agent.follow(attempt.run_id, attempt.number, attempt.offset):
-            if isinstance(item, LogChunk):
-                _take(item, attempt, progress, eyes)
-                continue
-            if attempt.stalled is not None:
-                await minding  # until nothing of it is left
-                return _was_stalled(attempt.stalled, attempt, progress, eyes)
-            return await _ended(item, attempt, progress, eyes)
+        await asyncio.wait({minding, hearing}, return_when=asyncio.FIRST_COMPLETED)
+        if not hearing.done():
+            await minding
+        return await hearing
     finally:
         minding.cancel()
+        hearing.cancel()
+        await asyncio.gather(minding, hearing, return_exceptions=True)
+
+
+async def _hear(attempt: Attempt, progress: Progress, eyes: Eyes, minding: asyncio.Task[None]) -> AttemptEnd:
+    async for item in attempt.agent.follow(attempt.run_id, attempt.number, attempt.offset):
+        if isinstance(item, LogChunk):
+            _take(item, attempt, progress, eyes)
+            continue
+        if attempt.stalled is not None:
+            await minding  # until nothing of it is left
+            return _was_stalled(attempt.stalled, attempt, progress, eyes)
+        return await _ended(item, attempt, progress, eyes)
     raise Unreachable("the log stream ended without saying how the training ended")
 
 
 async def _mind(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> None:
-    """Watch the clock while nobody speaks; end what has stalled. A broken connection is left to whoever follows."""
+    """Watch the clock while nobody speaks; end what has stalled. A broken connection is left to whoever follows.
+
+    Raises `Busy` where the lease is lost: nobody here may end it, and to wait for its end would be to wait for ever.
+    """
     if eyes.limits is None:
         return
     shortest_s, longest_s = _LOOK_S[0], min(_LOOK_S[1], eyes.limits.start_s / 4, eyes.limits.train_s / 4)
@@ -198,8 +216,8 @@ async def _mind(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> None:
             else:
                 attempt.stalled = None
                 pulse.listen(eyes.clock.monotonic())
-    except (Unreachable, Busy):
-        return  # whose lease is lost acts no more
+    except Unreachable:
+        return
 
 
 async def _stall(attempt: Attempt, pulse: Pulse, eyes: Eyes) -> Stalled | None:
