@@ -20,7 +20,7 @@ from tpuops.diagnosis import stall
 from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Evidence, Verdict, WorkerEvidence
 from tpuops.environment import Environment
-from tpuops.errors import Busy, CommandFailed, Unreachable
+from tpuops.errors import CommandFailed, Unreachable
 from tpuops.journal import Journal
 from tpuops.remote.port import Agent, AgentStatus, Connector, Exit, LogChunk
 from tpuops.resources import Node
