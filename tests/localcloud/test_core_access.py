@@ -6,9 +6,9 @@ import pytest
 
 from tests.localcloud.talk import COMPUTE, INSTANCES, NODES, Talk, instance
 from tpuops.localcloud.core.identity import access, permissions, tokens
-from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.table import ROUTES
 from tpuops.localcloud.core.wire import Request
+from tpuops.localcloud.core.wordings import TABLE
 
 AUTH = "https://www.googleapis.com/auth/"
 V3 = {"acceleratorType": "v3-8", "runtimeVersion": "r"}

@@ -18,9 +18,9 @@ from tpuops.localcloud.core import strikes
 from tpuops.localcloud.core.draw import Draw
 from tpuops.localcloud.core.events import DeleteMachine, StartMachine, StopMachine
 from tpuops.localcloud.core.profile import INSTANT
-from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.scene import Scene
 from tpuops.localcloud.core.tpu.states import NODE_STEPS, NODE_VERBS, QUEUE_STEPS, QUEUE_VERBS
+from tpuops.localcloud.core.wordings import TABLE
 
 QUEUES = f"{ZONE}/queuedResources"
 PARENT = "projects/local-p/locations/us-central1-a"

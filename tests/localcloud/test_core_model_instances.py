@@ -18,8 +18,8 @@ from tpuops.localcloud.core.compute.states import INSTANCE_STEPS, INSTANCE_VERBS
 from tpuops.localcloud.core.draw import Draw
 from tpuops.localcloud.core.events import DeleteMachine, StartMachine, StopMachine
 from tpuops.localcloud.core.profile import INSTANT
-from tpuops.localcloud.core.refusals import TABLE
 from tpuops.localcloud.core.scene import Scene
+from tpuops.localcloud.core.wordings import TABLE
 
 NAMES = ("vm1", "vm2")
 PASSING_S = st.sampled_from([1.0, 0.35, 0.0, 0.05, 7.0])

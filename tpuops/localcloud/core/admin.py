@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tpuops.localcloud.core import machines, script, strikes
-from tpuops.localcloud.core.refusals import Refusal
+from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 
 
@@ -44,7 +44,7 @@ def add_faults(call: Call) -> Answer:
     try:
         script.load(call.world, json.loads(call.request.body), call.now)
     except ValueError as problem:
-        raise Refusal(400, "INVALID_ARGUMENT", "invalid", str(problem)) from problem
+        raise refuse("cloud.argument", problem=problem) from problem
     strikes.tell_watchers(call.scene)
     return {"faults": script.shown(call.world)}
 

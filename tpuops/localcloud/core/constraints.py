@@ -1,7 +1,7 @@
 """Organisation policies that matter to machines and buckets: which constraints hold, and what they refuse.
 
 None holds until `POST /_cloud/constraints` says so: {"compute.vmExternalIpAccess": true, ...}; a constraint that lists
-values takes the allowed ones. Texts are recorded (refusals.py) but for guest attributes and TPU nodes, where the same
+values takes the allowed ones. Texts are recorded (wordings.py) but for guest attributes and TPU nodes, where the same
 words stand in the service's own shape (unverified).
 """
 
@@ -39,7 +39,7 @@ def put(call: Call) -> Answer:
         stated, sound = {}, False
     if not sound or set(stated) - KNOWN:
         problem = f"an object of {sorted(KNOWN)}: true or false, for {sorted(LISTS)} a list of locations"
-        raise Refusal(400, "INVALID_ARGUMENT", "invalid", problem)
+        raise refuse("cloud.argument", problem=problem)
     return call.world.put("cloud", "constraints", stated)
 
 

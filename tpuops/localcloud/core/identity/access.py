@@ -140,7 +140,7 @@ def put(call: Call) -> Answer:
     try:
         return change(call.world, json.loads(call.request.body))
     except ValueError as problem:
-        raise Refusal(400, "INVALID_ARGUMENT", "invalid", str(problem)) from problem
+        raise refuse("cloud.argument", problem=problem) from problem
 
 
 def _check_project(set_rules: Document, project: str, service: str) -> None:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from tpuops.localcloud.core.refusals import Refusal
+from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import World
 
@@ -27,7 +27,7 @@ def register(call: Call) -> Answer:
     """POST /_cloud/keys {email, key_id, public_key}: from now on this account's assertions need one of its keys."""
     body = call.body()
     if not all(body.get(field) for field in ("email", "key_id", "public_key")):
-        raise Refusal(400, "INVALID_ARGUMENT", "invalid", "a key has `email`, `key_id` and `public_key`")
+        raise refuse("cloud.argument", problem="a key has `email`, `key_id` and `public_key`")
     kept = {field: str(body[field]) for field in ("email", "key_id", "public_key")}
     return call.world.put(KIND, f"{kept['email']}/{kept['key_id']}", kept)
 

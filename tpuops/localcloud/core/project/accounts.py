@@ -6,7 +6,7 @@ import re
 
 from tpuops.localcloud.core.draw import default_account, project_number
 from tpuops.localcloud.core.project import settings
-from tpuops.localcloud.core.refusals import Refusal, refuse
+from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.world import Document
 
@@ -24,9 +24,7 @@ def create(call: Call) -> Answer:
     body = call.body()
     name, project = str(body.get("accountId") or ""), call.params["project"]
     if not ACCOUNT_ID.fullmatch(name):
-        raise Refusal(
-            400, "INVALID_ARGUMENT", "", "Invalid service account id; it must match [a-z]([-a-z0-9]*[a-z0-9])."
-        )
+        raise refuse("iam.argument")
     email = f"{name}@{project}.iam.gserviceaccount.com"
     if call.world.get(KIND, email) is not None or email in settings.of(call.world).get("accounts", ()):
         raise refuse("iam.exists", name=name)

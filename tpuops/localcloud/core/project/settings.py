@@ -15,7 +15,7 @@ import json
 from email.utils import formatdate
 from typing import Any
 
-from tpuops.localcloud.core.refusals import Refusal
+from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
 from tpuops.localcloud.core.wire import Reply
 from tpuops.localcloud.core.world import Document, World
@@ -58,5 +58,5 @@ def put(call: Call) -> Answer:
     """POST /_cloud/project: set the fields given."""
     wanted = json.loads(call.request.body or b"{}")
     if not isinstance(wanted, dict) or set(wanted) - FIELDS:
-        raise Refusal(400, "INVALID_ARGUMENT", "invalid", f"project: knows {sorted(FIELDS)}")
+        raise refuse("cloud.argument", problem=f"project: knows {sorted(FIELDS)}")
     return call.world.put("cloud.project", "settings", {**of(call.world), **wanted})

@@ -11,7 +11,7 @@ from typing import Any
 
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import timestamp
-from tpuops.localcloud.core.refusals import TABLE
+from tpuops.localcloud.core.refusals import late
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.tpu import operations, queue_shape, transitions
@@ -19,8 +19,6 @@ from tpuops.localcloud.core.tpu.states import QUEUE_STEPS
 from tpuops.localcloud.core.world import Document
 
 KIND = "tpu.queue"
-EXPIRED = {"code": 4, "message": "The queued resource was not provisioned before its valid-until time."}
-"""The state is documented, the words are not (google-cloud.md 2.6)."""
 PLANS = ("queue.wait", "queue.provision", "queue.activate", "queue.suspended", "queue.expire", "queue.end")
 
 
@@ -45,7 +43,7 @@ def forget_plans(scene: Scene, name: str) -> None:
 def give_up_creation(scene: Scene, name: str) -> None:
     """A creation that was still being admitted fails."""
     for timer in scene.cancel("queue.accept", queue=name):
-        operations.fail(scene, timer["operation"], {"code": 10, "message": "The queued resource is being deleted."})
+        operations.fail(scene, timer["operation"], late("tpu.queue-going"))
 
 
 def nodes_of(scene: Scene, queue: Document) -> list[Document]:
@@ -105,7 +103,7 @@ def _taken(scene: Scene, queue: Document) -> Document:
     """The failure of a request whose node's name was taken while it waited (what Google does is unverified)."""
     names = (planned["name"] for planned in queue["plan"])
     taken = next((name for name in names if scene.world.get(transitions.KIND, name) is not None), None)
-    return {"code": 6, "message": TABLE["tpu.exists"].text.format(name=taken)} if taken else {}
+    return late("tpu.name-taken", name=taken) if taken else {}
 
 
 def activated(scene: Scene, timer: Document) -> None:
@@ -159,7 +157,7 @@ def expired(scene: Scene, timer: Document) -> None:
     queue = scene.world.get(KIND, timer["queue"])
     if queue is not None and queue["shown"]["state"]["state"] in {"CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES"}:
         forget_plans(scene, timer["queue"])
-        move(scene, queue, "FAILED", "SERVICE", EXPIRED)
+        move(scene, queue, "FAILED", "SERVICE", late("tpu.expired"))
 
 
 def deleted(scene: Scene, timer: Document) -> None:

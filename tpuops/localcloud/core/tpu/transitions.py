@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from tpuops.facts import catalogue
 from tpuops.localcloud.core import machines
 from tpuops.localcloud.core.draw import project_number
+from tpuops.localcloud.core.refusals import late
 from tpuops.localcloud.core.scene import Action, Scene
 from tpuops.localcloud.core.steps import step
 from tpuops.localcloud.core.tpu import operations, shape
@@ -21,8 +22,6 @@ LEGACY_PORT = 8470
 CHANGES = ("tpu.create", "tpu.start", "tpu.stop", "tpu.update", "tpu.maintain")
 """Actions that a deletion or a preemption overtakes."""
 TAKEN = frozenset({"DELETING", "PREEMPTED", "TERMINATED"})
-PREEMPTED_WHILE_CREATED = "Cloud TPU received a bad request. update is not supported while in state PREEMPTED {eid}"
-"""A spot node that is taken during creation fails its operation with code 3 and this text (google-cloud.md 2.2)."""
 
 
 def created(scene: Scene, timer: Document) -> None:
@@ -49,7 +48,7 @@ def abandon(scene: Scene, name: str) -> None:
     """Whatever was still to be done with the node comes to nothing, since it is being deleted."""
     for action in CHANGES:
         for timer in scene.cancel(action, node=name):
-            operations.fail(scene, timer["operation"], {"code": 10, "message": "The node is being deleted."})
+            operations.fail(scene, timer["operation"], late("tpu.node-going"))
 
 
 def doom(scene: Scene, node: Document, operation: str) -> None:
@@ -135,8 +134,7 @@ def preempt(scene: Scene, name: str, *, gone: bool = False) -> bool:
         return False
     for action in CHANGES:
         for timer in scene.cancel(action, node=name):
-            message = PREEMPTED_WHILE_CREATED.format(eid=scene.draw.eid())
-            operations.fail(scene, timer["operation"], {"code": 3, "message": message})
+            operations.fail(scene, timer["operation"], late("tpu.taken", eid=scene.draw.eid()))
     lose(scene, node, "PREEMPTED")
     if gone:
         machines.remove(scene, node["machines"])
