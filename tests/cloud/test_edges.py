@@ -33,6 +33,9 @@ class FastClock:
     def monotonic(self) -> float:
         return sum(self.slept)
 
+    def elapsed(self) -> float:
+        return self.monotonic()
+
     async def sleep(self, wait_s: float) -> None:
         self.slept.append(wait_s)
 

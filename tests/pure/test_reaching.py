@@ -33,6 +33,9 @@ class Clock:
     def monotonic(self) -> float:
         return self.s
 
+    def elapsed(self) -> float:
+        return self.s
+
     async def sleep(self, seconds: float) -> None:
         self.s += seconds
 

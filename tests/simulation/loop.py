@@ -148,6 +148,10 @@ class VirtualClock:
         """Seconds since the loop began."""
         return asyncio.get_running_loop().time()
 
+    def elapsed(self) -> float:
+        """The same: nobody is suspended here."""
+        return self.monotonic()
+
     async def sleep(self, wait_s: float) -> None:
         """Let `wait_s` seconds pass."""
         await sleep(wait_s)

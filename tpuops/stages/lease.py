@@ -97,7 +97,7 @@ def _started_without_proc(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Our write of the lease: its generation, and the monotonic second after which it may have been made."""
+    """Our write of the lease: its generation, and the second (`Clock.elapsed`) after which it may have been made."""
 
     generation: int
     since: float
@@ -131,7 +131,8 @@ class Lease:
     async def check(self) -> None:
         """Raise `Busy` unless the lease is surely still ours: stand before every change.
 
-        One that ran out while this process stood still, or had no network, is asked for first: perhaps nobody took it.
+        One that ran out while this process or its machine stood still, or had no network, is asked for first: perhaps
+        nobody took it.
         """
         if not self._lost and self._age_s() > self._me.ttl_s:
             await self._renew()
@@ -143,7 +144,7 @@ class Lease:
 
     def _age_s(self) -> float:
         """Seconds since we last surely had it."""
-        return self._clock.monotonic() - self._confirmed
+        return self._clock.elapsed() - self._confirmed
 
     def keep(self) -> None:
         """Renew in the background until `release`."""
@@ -178,7 +179,7 @@ class Lease:
             self._told("lease.renewed", holder=self._me.words())
 
     async def _write(self) -> None:
-        asked = self._clock.monotonic()
+        asked = self._clock.elapsed()
         me = replace(self._me, progress=dict(self._progress()))
         try:
             stat = await self._store.write(self._name, me.data(), if_generation=self._generation)
@@ -247,7 +248,7 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
     first = seen = await store.read(name)
     end, said = clock.monotonic() + wait_s, ("", 0.0)
     # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
-    asked = clock.monotonic()
+    asked = clock.elapsed()
     while True:
         if seen is not None and parse(seen.data).token == me.token:
             held = Held(seen.stat.generation, asked)  # our own write, whose reply was lost
@@ -255,7 +256,7 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
         refuse_newer(seen)
         if seen is None or _is_free(seen, me):
             with suppress(Conflict):  # somebody was faster: look at who
-                asked = clock.monotonic()
+                asked = clock.elapsed()
                 stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
                 return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)), journal)
         else:

@@ -39,7 +39,7 @@ def hourly(desired: Desired) -> dict[str, float | None]:
 
 @dataclass(slots=True)
 class Meter:
-    """Listens to the journal and adds up the time that node and VM bill. Times are monotonic seconds."""
+    """Listens to the journal and adds up the time that node and VM bill. Times are `Clock.elapsed`."""
 
     rates: dict[str, float | None]
     clock: Clock
@@ -49,9 +49,9 @@ class Meter:
     def hear(self, event: Event) -> None:
         """Take one journal event."""
         if role := BILLS_FROM.get(event.kind):
-            self._since.setdefault(role, self.clock.monotonic())
+            self._since.setdefault(role, self.clock.elapsed())
         elif (role := BILLS_UNTIL.get(event.kind)) and role in self._since:
-            billed = self.clock.monotonic() - self._since.pop(role)
+            billed = self.clock.elapsed() - self._since.pop(role)
             self._seconds[role] = self._seconds.get(role, 0.0) + billed
 
     def usd(self) -> float | None:
@@ -60,7 +60,7 @@ class Meter:
         for role in {*self._since, *self._seconds}:
             rate, seconds = self.rates.get(role), self._seconds.get(role, 0.0)
             if role in self._since:
-                seconds += self.clock.monotonic() - self._since[role]
+                seconds += self.clock.elapsed() - self._since[role]
             if rate is None:
                 return None
             total += rate * seconds / 3600
