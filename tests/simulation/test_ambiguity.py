@@ -95,15 +95,15 @@ def test_an_old_look_makes_nothing_twice_and_ends_no_healthy_training(seeds: ran
     assert broken == {}
 
 
-class ReplacedNode(Cast):
-    """In the middle of the training our node is deleted and made again, with our labels, between two looks."""
+class LostNode(Cast):
+    """In the middle of the training our node is deleted between two looks."""
 
     async def _controllers(self) -> None:
-        replacing = asyncio.ensure_future(self._replace())
+        losing = asyncio.ensure_future(self._lose())
         await super()._controllers()
-        await replacing
+        await losing
 
-    async def _replace(self) -> None:
+    async def _lose(self) -> None:
         await asyncio.sleep(15.0)
         world = self.net.core.world
         key, shown = next((key, doc) for key, doc in world.items("tpu.node") if key.endswith(f"/{NODE}"))
@@ -111,8 +111,34 @@ class ReplacedNode(Cast):
         self.net.before = lambda request: None  # this hand is not the product's
         self.net.deliver(Request("DELETE", f"{PARENT}/{NODE}"))
         assert await true_soon(lambda: world.get("tpu.node", key) is None)
-        self.net.deliver(_json("POST", PARENT, kept, {"nodeId": NODE}))
+        self._then(kept)
         self.net.before = self._before
+
+    def _then(self, kept: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+class ReplacedNode(LostNode):
+    """And made again, with our labels."""
+
+    def _then(self, kept: dict[str, Any]) -> None:
+        self.net.deliver(_json("POST", PARENT, kept, {"nodeId": NODE}))
+
+
+TAKEN_FIRST = {"on": {"after_s": 14.9, "machine": NODE}, "do": {"preempt": True}}
+
+
+@pytest.mark.parametrize("faults", [(), (TAKEN_FIRST,)], ids=["ready", "preempted"])
+def test_a_node_that_went_without_a_look_at_it_is_made_anew_and_its_run_goes_on(
+    faults: tuple[dict[str, Any], ...],
+) -> None:
+    history, _ = played(LostNode, faults)
+    assert wrong(history) == []
+    assert [end.exit_code for end in history.ends] == [0]
+    first, second = history.started
+    assert first.machine != second.machine
+    assert (first.run_id, second.attempt) == (second.run_id, 2)
+    assert second.record.first_step is not None and second.record.first_step >= second.checkpoint
 
 
 def test_a_node_that_was_replaced_under_its_name_is_known_by_its_id() -> None:
