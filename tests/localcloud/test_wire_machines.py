@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from tests.cloud_fixture import LocalCloud
+
 pytestmark = pytest.mark.wire
 NODES = "/v2/projects/local-tests/locations/us-central1-a/nodes"
 
@@ -77,12 +79,12 @@ class Machine:
         self.known = folder / f"known-{name}"
         self.known.write_text("".join(f"* ssh-ed25519 {key}\n" for key in host_keys(cloud, name)))
 
-    def run(self, command):
+    def run(self, command, user="alice"):
         options = ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={self.known}", "LogLevel=ERROR", "BatchMode=yes")
         argv = ["ssh", "-F", "none", "-i", self.key, "-p", str(self.cloud.ssh_port)]
         argv += [word for option in options for word in ("-o", option)]
         return subprocess.run(
-            [*argv, f"alice@{self.address}", command], capture_output=True, text=True, timeout=60, check=False
+            [*argv, f"{user}@{self.address}", command], capture_output=True, text=True, timeout=60, check=False
         )
 
 
@@ -119,3 +121,21 @@ def test_gcloud_on_a_machine_is_the_machines_own_account_and_uploads(cloud, tmp_
     account, content = done.stdout.split()
     assert account.endswith("-compute@developer.gserviceaccount.com"), done
     assert content == "hi"
+
+
+def test_a_new_login_key_comes_into_force_as_late_as_the_profile_says(tmp_path):
+    (tmp_path / "slow.yaml").write_text("{base: instant, key_delay_s: 3, scale: 0.5}")
+    cloud = LocalCloud(tmp_path / "cloud", "--profile", str(tmp_path / "slow.yaml"))
+    cloud.start()
+    try:
+        machine = Machine(cloud, tmp_path)
+        key = machine.key.with_suffix(".pub").read_text().strip()
+        cloud.ask("PATCH", f"{NODES}/n1?updateMask=metadata", {"metadata": {"ssh-keys": f"alice:{key}\nbob:{key}"}})
+        written = time.monotonic()
+        until(lambda: "bob" in cloud.ask("GET", f"{NODES}/n1")["metadata"]["ssh-keys"])
+        assert machine.run("true", "bob").returncode == 255
+        assert machine.run("true").returncode == 0
+        until(lambda: machine.run("true", "bob").returncode == 0)
+        assert time.monotonic() - written > 1.4
+    finally:
+        cloud.stop()

@@ -119,8 +119,10 @@ class Server:
         endpoint = {"url": self._skin.url, "pid": os.getpid(), "ssh_port": self._saved["ssh_port"], "started": started}
         self._world.put("cloud", "endpoint", {**self._saved, "port": port})
         self._world.put("cloud", "process", {**endpoint, "version": __version__})
+        profile = self._options.profile
         if self._options.machines:
-            self._machines = Machines(self._options.state, self._skin.url, self._saved["ssh_port"], self._noticed)
+            place, key_delay_s = (self._skin.url, self._saved["ssh_port"]), profile.key_delay_s * profile.scale
+            self._machines = Machines(self._options.state, *place, self._noticed, key_delay_s)
         self._follow(self._core.resume(self._now()))
         _write_private(self._options.state / ENDPOINT, json.dumps({**endpoint, **tunnel, "version": __version__}))
 

@@ -19,6 +19,10 @@ class Profile:
     Attributes:
         latencies: seconds an operation takes, by method; a pair is the range they are drawn from.
         scale: factor on all of them.
+        lifecycle_s: seconds between two looks at the objects of a bucket with lifecycle rules; Google's come within a
+            day (google-cloud.md 4.8).
+        key_delay_s: how long a login key that is written to metadata takes to come into force on a machine that runs
+            (clients wait up to a minute, google-cloud.md 6.8).
         object_writes_per_s: writes a second to one object's name before 429; 0 = no limit (google-cloud.md 4.2).
         quotas: cores (v2 to v5p) or chips (others) a zone grants, by generation; a generation not named is unlimited.
         suspension_deletes_nodes: whether the nodes a queued resource has left go when it is suspended; unverified.
@@ -27,6 +31,8 @@ class Profile:
 
     latencies: Mapping[str, float | tuple[float, float]]
     scale: float = 1.0
+    lifecycle_s: float = 60.0
+    key_delay_s: float = 0.0
     object_writes_per_s: float = 0.0
     quotas: Mapping[str, int] = field(default_factory=dict)
     suspension_deletes_nodes: bool = False
@@ -70,6 +76,8 @@ REALISTIC = Profile(
         "compute.instances.stop": 30.0,
         "compute.instances.delete": 25.0,
     },
+    lifecycle_s=86_400.0,
+    key_delay_s=10.0,
     object_writes_per_s=1.0,
 )
 
