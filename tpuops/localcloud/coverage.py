@@ -33,7 +33,12 @@ LEFT_OUT: Mapping[str, Sequence[str]] = {
         "v2alpha1 `reservations` holds nothing; `trafficConfig` and boot disks are taken and ignored",
     ),
     "compute": ("managed instance groups, load balancing, snapshots, reservations and everything else not named",),
-    "storage": ("ACLs, notifications, HMAC keys, folders with content and everything else not named",),
+    "storage": (
+        "ACLs, notifications, HMAC keys, folders with content, the XML API and everything else not named",
+        "lifecycle rules act late, as the profile's `lifecycle_s` says (a minute, realistic a day); one that aborts "
+        "multipart uploads has nothing to do",
+        "limits on how often a bucket's own settings change, decompression of gzip on the way out, locks on retention",
+    ),
 }
 HEAD = """# What the embedded cloud serves
 

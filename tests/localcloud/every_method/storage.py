@@ -25,6 +25,7 @@ def call_all(cloud: LocalCloud) -> None:
     assert [found.name for found in client.list_buckets()] == ["every-method"]
     bucket.labels = {"a": "b"}
     bucket.patch()
+    bucket.update()
     policy = client.get_bucket("every-method").get_iam_policy()
     policy["roles/storage.objectViewer"].add("user:me@example.org")
     bucket.set_iam_policy(policy)
@@ -64,6 +65,7 @@ def call_all_as_gcloud(sdk: Sdk) -> None:
     assert buckets("buckets.List", project="local-tests")["items"]
     assert buckets("buckets.Get", **bucket)["lifecycle"] == {"rule": [_rule()]}
     buckets("buckets.Patch", **bucket, bucketResource={"labels": {"additionalProperties": []}})
+    buckets("buckets.Update", **bucket, bucketResource=made)
     assert buckets("buckets.GetStorageLayout", **bucket)["location"] == "US"
     for kind in ("managedFolders", "folders"):
         assert buckets(f"{kind}.List", **bucket) == {"kind": f"storage#{kind}"}

@@ -11,6 +11,7 @@ from tpuops.localcloud.core.identity import methods as identity
 from tpuops.localcloud.core.project import methods as project
 from tpuops.localcloud.core.routes import Route, Routes
 from tpuops.localcloud.core.scene import Action, Scene
+from tpuops.localcloud.core.storage import lifecycle
 from tpuops.localcloud.core.storage import methods as storage
 from tpuops.localcloud.core.tpu import away, maintenance, queue_life
 from tpuops.localcloud.core.tpu import methods as tpu
@@ -38,6 +39,7 @@ ACTIONS: Mapping[str, Action] = {
     **maintenance.ACTIONS,
     **away.ACTIONS,
     **compute_transitions.ACTIONS,
+    **lifecycle.ACTIONS,
     **strikes.ACTIONS,
     "machine.boot": _boot_again,
 }

@@ -7,7 +7,7 @@ from tpuops.localcloud.core.identity import access
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.storage import conditions, shape, versions
+from tpuops.localcloud.core.storage import conditions, lifecycle, protection, shape, versions
 from tpuops.localcloud.core.world import Document
 
 KIND = "storage.bucket"
@@ -25,7 +25,7 @@ def insert(call: Call) -> Answer:
     there = call.world.get(KIND, name)
     if there is not None:
         raise refuse("storage.owned" if there["projectNumber"] == project_number(project) else "storage.taken")
-    return call.world.put(KIND, name, shape.bucket(call.scene, project, body))
+    return _kept(call, shape.bucket(call.scene, project, body))
 
 
 def get(call: Call) -> Answer:
@@ -58,8 +58,32 @@ def patch(call: Call) -> Answer:
     """PATCH b/B: the fields given; location and name never change."""
     shown = existing(call)
     conditions.check(call.query, shown, reading=False)
-    changed = shape.touched(call.scene, shown, call.body(), shape.BUCKET_FIELDS)
-    return call.world.put(KIND, shown["name"], changed)
+    body = call.body()
+    changed = shape.touched(call.scene, shown, body, shape.BUCKET_FIELDS)
+    if "softDeletePolicy" in body:
+        changed["softDeletePolicy"]["effectiveTime"] = changed["updated"]
+    return _kept(call, shape.settled(call.scene, shown, changed))
+
+
+def update(call: Call) -> Answer:
+    """PUT b/B: as patch, but the settings that are not given are cleared or as in a new bucket."""
+    shown = existing(call)
+    conditions.check(call.query, shown, reading=False)
+    fresh = shape.bucket(call.scene, shown["projectNumber"], {**call.body(), "name": shown["name"]})
+    fixed = ("location", "locationType", "storageClass", "generation", "metageneration", "timeCreated")
+    kept = {**fresh, **{field: shown[field] for field in fixed}}
+    changed = shape.touched(call.scene, kept, {}, ())
+    return _kept(call, shape.settled(call.scene, shown, changed))
+
+
+def _kept(call: Call, shown: Document) -> Document:
+    """The bucket as it is to be from now on, if it may be so."""
+    lifecycle.check(shown)
+    keep_s = float(shown["softDeletePolicy"].get("retentionDurationSeconds") or 0)
+    if keep_s and not shape.SOFT_DELETE_S <= keep_s <= shape.LONGEST_SOFT_DELETE_S:
+        raise refuse("storage.invalid", problem="The soft delete retention must be 0, or 7 to 90 days.")
+    lifecycle.watch(call.scene, shown)
+    return call.world.put(KIND, shown["name"], shown)
 
 
 def delete(call: Call) -> Answer:
@@ -71,6 +95,7 @@ def delete(call: Call) -> Answer:
     if next(versions.noncurrent(call, shown["name"]), None) is not None:
         raise refuse("storage.not-empty")
     versions.forget(call, shown["name"])
+    lifecycle.forget(call.scene, shown["name"])
     call.world.drop(KIND, shown["name"])
     call.world.drop("storage.policy", shown["name"])
     return {}
@@ -103,6 +128,7 @@ def set_policy(call: Call) -> Answer:
     body = call.body()
     if body.get("etag") not in {None, "", _policy(name, before)["etag"]}:
         raise refuse("storage.condition")
+    protection.check_members(existing(call), body)
     policy = {"version": body.get("version", 1), "bindings": body.get("bindings", [])}
     policy["serial"] = int(before.get("serial", 0)) + 1
     return _policy(name, call.world.put("storage.policy", name, policy))

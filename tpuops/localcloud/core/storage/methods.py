@@ -13,6 +13,7 @@ METHODS = (
     Route("GET", "/storage/v1/b", "storage.buckets.list", buckets.listing),
     Route("GET", _BUCKET, "storage.buckets.get", buckets.get),
     Route("PATCH", _BUCKET, "storage.buckets.patch", buckets.patch),
+    Route("PUT", _BUCKET, "storage.buckets.update", buckets.update),
     Route("DELETE", _BUCKET, "storage.buckets.delete", buckets.delete),
     Route("GET", f"{_BUCKET}/storageLayout", "storage.buckets.getStorageLayout", buckets.layout),
     Route("GET", f"{_BUCKET}/managedFolders", "storage.managedFolders.list", buckets.folders),

@@ -11,11 +11,11 @@ from tpuops.localcloud.core.draw import parse_timestamp
 from tpuops.localcloud.core.paging import page, page_size
 from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Answer, Call
-from tpuops.localcloud.core.storage import buckets, conditions, shape, versions
+from tpuops.localcloud.core.storage import buckets, conditions, protection, shape, versions
 from tpuops.localcloud.core.wire import Reply
 from tpuops.localcloud.core.world import Document
 
-KIND = "storage.object"
+KIND = shape.OBJECT
 RANGE = re.compile(r"bytes=(\d*)-(\d*)$")
 
 
@@ -47,6 +47,7 @@ def delete(call: Call) -> Answer:
     stored = existing(call)
     shown = stored["shown"]
     conditions.check(call.query, shown, reading=False)
+    protection.check(call, shown)
     conditions.check_rate(call, shown["bucket"], shown["name"])
     key = f"{shown['bucket']}/{shown['name']}"
     if call.world.get(KIND, key) is not stored:
@@ -70,6 +71,7 @@ def move(call: Call) -> Answer:
     bucket = buckets.existing(call)["name"]
     stored = existing(call)
     conditions.check(call.query, stored["shown"], reading=False, source=True)
+    protection.check(call, stored["shown"])
     given = {field: stored["shown"].get(field) for field in shape.OBJECT_FIELDS}
     written = write(call, (bucket, call.params["targetObject"]), call.world.content(stored["content"]), given)
     versions.retire(call, bucket, stored)
@@ -81,10 +83,7 @@ def patch(call: Call) -> Answer:
     """PATCH b/B/o/O: metadata only; the generation stays."""
     stored = existing(call)
     conditions.check(call.query, stored["shown"], reading=False)
-    changed = shape.touched(call.scene, stored["shown"], call.body(), shape.OBJECT_FIELDS)
-    key = f"{changed['bucket']}/{changed['name']}"
-    call.world.put(KIND, key, {"shown": changed, "content": stored["content"]})
-    return changed
+    return _changed(call, stored, stored["shown"])
 
 
 def update(call: Call) -> Answer:
@@ -92,9 +91,18 @@ def update(call: Call) -> Answer:
     stored = existing(call)
     conditions.check(call.query, stored["shown"], reading=False)
     kept = {key: value for key, value in stored["shown"].items() if key not in {"metadata", "cacheControl"}}
-    changed = shape.touched(call.scene, kept, call.body(), shape.OBJECT_FIELDS)
-    key = f"{changed['bucket']}/{changed['name']}"
-    call.world.put(KIND, key, {"shown": changed, "content": stored["content"]})
+    return _changed(call, stored, kept)
+
+
+def _changed(call: Call, stored: Document, kept: Mapping[str, Any]) -> Document:
+    """The generation with the metadata of the call's body; one that is not live any more stays so."""
+    body = call.body()
+    protection.check_acl(call, buckets.existing(call), body)
+    conditions.check_rate(call, kept["bucket"], kept["name"])
+    changed = shape.touched(call.scene, kept, body, shape.OBJECT_FIELDS)
+    old = "timeDeleted" in changed
+    key = f"{changed['bucket']}/{changed['name']}" + (f"#{changed['generation']}" if old else "")
+    call.world.put(versions.OLD if old else KIND, key, {"shown": changed, "content": stored["content"]})
     return changed
 
 
@@ -109,7 +117,9 @@ def compose(call: Call) -> Answer:
     for source in sources:
         stored = lookup(call, bucket, source["name"], str(source.get("generation") or ""))
         wanted = (source.get("objectPreconditions") or {}).get("ifGenerationMatch")
-        conditions.check({"ifGenerationMatch": str(wanted)} if wanted else {}, stored["shown"], reading=False)
+        conditions.check(
+            {"ifGenerationMatch": str(wanted)} if wanted is not None else {}, stored["shown"], reading=False
+        )
         data += call.world.content(stored["content"])
     written = write(call, (bucket, call.params["object"]), data, _without_hashes(body.get("destination") or {}))
     changed = {**written, "componentCount": len(sources)}
@@ -154,10 +164,13 @@ def write(call: Call, names: tuple[str, str], data: bytes, given: Mapping[str, A
     key = f"{bucket}/{name}"
     before = call.world.get(KIND, key)
     conditions.check(call.query, before["shown"] if before else None, reading=False)
+    protection.check_acl(call, call.world.get(buckets.KIND, bucket) or {}, given)
     found = shape.hashes(data)
     for field, kind in (("crc32c", "CRC32C"), ("md5Hash", "MD5")):
         if given.get(field) and given[field] != found[field]:
             raise refuse("storage.hash", kind=kind, given=given[field], found=found[field])
+    if before:
+        protection.check(call, before["shown"])
     conditions.check_rate(call, bucket, name)
     shown = shape.object_document(call.scene, names, data, found, given)
     versions.retire(call, bucket, before)

@@ -11,11 +11,13 @@ from urllib.parse import quote
 
 import google_crc32c
 
-from tpuops.localcloud.core.draw import project_number, short_timestamp
+from tpuops.localcloud.core.draw import parse_timestamp, project_number, short_timestamp
+from tpuops.localcloud.core.refusals import refuse
 from tpuops.localcloud.core.scene import Scene
 from tpuops.localcloud.core.wire import LINK
 from tpuops.localcloud.core.world import Document
 
+OBJECT = "storage.object"
 BUCKET_NAME = re.compile(r"^[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]$")
 DUAL_REGIONS = frozenset({"NAM4", "EUR4", "EUR5", "EUR7", "EUR8", "ASIA1"})
 MULTI_REGIONS = frozenset({"US", "EU", "ASIA"})
@@ -52,6 +54,9 @@ OBJECT_FIELDS = (
 )
 SOFT_DELETE_S = 7 * 24 * 3600
 """Soft delete is on for new buckets unless they say otherwise (google-cloud.md 4.7)."""
+LONGEST_SOFT_DELETE_S = 90 * 24 * 3600
+LOCKING_S = 90 * 24 * 3600
+"""After this long uniform access cannot be ended any more (google-cloud.md 4.8)."""
 
 
 def new_generation(scene: Scene) -> int:
@@ -98,9 +103,26 @@ def bucket(scene: Scene, project: str, body: Mapping[str, Any]) -> Document:
         },
     }
     shown.update({field: body[field] for field in BUCKET_FIELDS if body.get(field) is not None})
-    shown["iamConfiguration"] = _access(shown["iamConfiguration"])
-    shown["softDeletePolicy"] = _texts(shown["softDeletePolicy"])
-    return {**shown, "etag": etag(shown["generation"], "1")}
+    shown["softDeletePolicy"] = {"effectiveTime": at, **shown["softDeletePolicy"]}
+    return settled(scene, {}, {**shown, "etag": etag(shown["generation"], "1")})
+
+
+def settled(scene: Scene, before: Mapping[str, Any], shown: Document) -> Document:
+    """The bucket with what follows from its settings; raises where uniform access, once locked, is to end."""
+    configuration = shown.get("iamConfiguration") or {}
+    access = configuration.get("uniformBucketLevelAccess") or {}
+    locked = ((before.get("iamConfiguration") or {}).get("uniformBucketLevelAccess") or {}).get("lockedTime")
+    on = bool((access or configuration.get("bucketPolicyOnly") or {}).get("enabled"))
+    if locked and not on and parse_timestamp(locked) <= scene.now:
+        raise refuse("storage.invalid", problem="Cannot disable uniform bucket-level access once it is locked.")
+    lock = {"lockedTime": locked or short_timestamp(scene.now + LOCKING_S)} if on else {}
+    shown["iamConfiguration"] = {
+        "bucketPolicyOnly": {"enabled": on, **lock},
+        "uniformBucketLevelAccess": {"enabled": on, **lock},
+        "publicAccessPrevention": configuration.get("publicAccessPrevention") or "inherited",
+    }
+    shown["softDeletePolicy"] = _texts(shown.get("softDeletePolicy") or {})
+    return shown
 
 
 def location_type(location: str, body: Mapping[str, Any]) -> str:
@@ -162,16 +184,6 @@ def _merged(before: Any, change: Any) -> Any:
         return change
     merged = {**before, **change}
     return {key: _merged(before.get(key), value) for key, value in merged.items() if value is not None}
-
-
-def _access(configuration: Mapping[str, Any]) -> Document:
-    uniform = configuration.get("uniformBucketLevelAccess") or configuration.get("bucketPolicyOnly") or {}
-    prevention = configuration.get("publicAccessPrevention") or "inherited"
-    return {
-        "bucketPolicyOnly": {"enabled": bool(uniform.get("enabled"))},
-        "uniformBucketLevelAccess": {"enabled": bool(uniform.get("enabled"))},
-        "publicAccessPrevention": prevention,
-    }
 
 
 def _texts(policy: Mapping[str, Any]) -> Document:

@@ -20,6 +20,8 @@ from tpuops.localcloud.core.world import Document
 SESSION = "storage.upload"
 CHUNK = "storage.chunk"
 CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
+SESSION_S = 7 * 24 * 3600
+"""A session that nobody finished ends after a week (the documentation of resumable uploads)."""
 CONDITIONS = tuple(parameter for parameter, _, _ in conditions.MATCHES)
 
 
@@ -34,13 +36,16 @@ def insert(call: Call) -> Answer:
         given, data = _parts(content_type, call.request.body)
     else:
         given, data = {"contentType": content_type} if content_type else {}, call.request.body
-    return objects.write(call, (bucket, _name(call, given)), data, given)
+    return objects.write(call, (bucket, _name(call, given)), data, {**given, **_stated(call)})
 
 
 def resume(call: Call) -> Answer:
     """PUT upload/...&upload_id=U: a chunk, the last chunk, or (`bytes */N`) the question how far it got."""
     upload = call.query.get("upload_id", "")
     session = call.world.get(SESSION, upload)
+    if session is not None and session.get("opened", call.now) + SESSION_S <= call.now:
+        _forget(call, upload)
+        session = None
     if session is None:
         raise refuse("storage.no-upload")
     if session.get("done"):
@@ -74,6 +79,7 @@ def _open(call: Call, bucket: str) -> Reply:
     upload = call.scene.draw.hex(40)
     asked = {parameter: call.query[parameter] for parameter in CONDITIONS if parameter in call.query}
     session = {"bucket": bucket, "name": name, "given": given, "query": asked, "received": 0, "chunks": 0}
+    session["opened"] = call.now
     call.world.put(SESSION, upload, session)
     path = f"upload/storage/v1/b/{bucket}/o?uploadType=resumable&name={quote(name, safe='')}&upload_id={upload}"
     headers = {"Location": f"{call.request.base}/{path}", "X-GUploader-UploadID": upload}
@@ -93,7 +99,7 @@ def _finish(call: Call, upload: str, session: Document) -> Reply:
     data = b"".join(call.world.content(chunk["content"]) for _, chunk in call.world.items(CHUNK, f"{upload}/"))
     before = call.world.get(objects.KIND, f"{session['bucket']}/{session['name']}")
     conditions.check(session["query"], before["shown"] if before else None, reading=False)
-    shown = objects.write(call, (session["bucket"], session["name"]), data, session["given"])
+    shown = objects.write(call, (session["bucket"], session["name"]), data, {**session["given"], **_stated(call)})
     _forget(call, upload)
     call.world.put(SESSION, upload, {"done": shown})
     return json_reply(shown)
@@ -119,6 +125,12 @@ def _range(call: Call) -> tuple[int | None, int | None]:
         raise refuse("storage.invalid", problem=f"Failed to parse Content-Range header: {header}")
     first, _, total = found.groups()
     return (int(first) if first is not None else None), (int(total) if total != "*" else None)
+
+
+def _stated(call: Call) -> dict[str, str]:
+    """The hashes that the header `x-goog-hash` states, as the fields of an object."""
+    found = re.findall(r"(crc32c|md5)=([A-Za-z0-9+/=]+)", call.request.headers.get("x-goog-hash", ""))
+    return {"md5Hash" if kind == "md5" else kind: value for kind, value in found}
 
 
 def _name(call: Call, given: Mapping[str, Any]) -> str:

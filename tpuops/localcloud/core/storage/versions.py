@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from tpuops.localcloud.core.draw import parse_timestamp, short_timestamp
 from tpuops.localcloud.core.refusals import refuse
-from tpuops.localcloud.core.scene import Call
+from tpuops.localcloud.core.scene import Call, Scene
 from tpuops.localcloud.core.world import Document
 
 OLD = "storage.old"
 
 
-def retire(call: Call, bucket: str, stored: Document | None, *, named: bool = False) -> None:
+def retire(call: Call | Scene, bucket: str, stored: Document | None, *, named: bool = False) -> None:
     """Keep what is about to be overwritten or deleted, where the bucket says so; one deleted by `named` generation
     does not become noncurrent."""
     settings = call.world.get("storage.bucket", bucket)
@@ -34,7 +34,7 @@ def retire(call: Call, bucket: str, stored: Document | None, *, named: bool = Fa
     call.world.put(OLD, key, {"shown": kept, "content": stored["content"]})
 
 
-def remove(call: Call, bucket: str, stored: Document) -> None:
+def remove(call: Call | Scene, bucket: str, stored: Document) -> None:
     """Delete one noncurrent generation: soft where the bucket says so."""
     shown = stored["shown"]
     call.world.drop(OLD, f"{bucket}/{shown['name']}#{shown['generation']}")
@@ -46,7 +46,7 @@ def remove(call: Call, bucket: str, stored: Document) -> None:
         call.world.put(OLD, f"{bucket}/{shown['name']}#{shown['generation']}", {**stored, "shown": {**shown, **times}})
 
 
-def noncurrent(call: Call, bucket: str, prefix: str = "") -> Iterator[tuple[str, Document]]:
+def noncurrent(call: Call | Scene, bucket: str, prefix: str = "") -> Iterator[tuple[str, Document]]:
     """Generations that versioning keeps."""
     for key, stored in call.world.items(OLD, f"{bucket}/{prefix}"):
         if "softDeleteTime" not in stored["shown"]:
