@@ -1,9 +1,9 @@
 """The labelled excerpts that the tests read.
 
 `corpus.jsonl` is a copy of the project's shared collection, modelled on public reports (see each row's `source`; fixed
-message strings and the order of cause and effect are kept, values are invented). `further.jsonl`, `second.jsonl`,
-`third.jsonl` to `sixth.jsonl` are excerpts modelled for this suite on other public threads; their
-labels were written before the signatures were run on them, and `first_sight` holds what those of that day said.
+message strings and the order of cause and effect are kept, values are invented). `further.jsonl` and `second.jsonl` to
+`sixth.jsonl` are excerpts modelled for this suite on other public threads; their labels were written before the
+signatures were run on them, and `first_sight` holds what those of that day said.
 """
 
 import json

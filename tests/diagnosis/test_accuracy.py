@@ -86,6 +86,8 @@ def test_first_sight_is_recorded_as_it_was():
     The fourth set was chosen for what the first three lack (services beside Google's own, Kubernetes, IAP, refused
     requests), so its share is the lower one. Of the fifth set 37 excerpts are healthy logs that sound alarming, of
     which one was flagged; of its 100 failures 80 classes and 91 actions were right, and no user's error was retried.
+    The sixth followed once the fifth was mended: of 35 failures 29 classes and 31 actions were right, and no healthy
+    log of ten was flagged.
     """
     for rows, classes, actions in (
         (FURTHER, 66, 72),

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuops.diagnosis import decide, table
+from tpuops.diagnosis import decide, diagnose, table
 from tpuops.diagnosis.classes import CLASSES
 from tpuops.diagnosis.ladder import FIXES, recorded_class, since_progress
-from tpuops.diagnosis.table import HISTORIES, SHAPES, decision_for, document
-from tpuops.diagnosis.verdict import Action, Basis, Budgets, Move, Past, Shape, Verdict
+from tpuops.diagnosis.table import BESIDE, HISTORIES, SHAPES, beside, decision_for, document, log_of
+from tpuops.diagnosis.verdict import Action, Basis, Budgets, Evidence, Move, Past, Shape, Verdict, WorkerEvidence
 from tpuops.facts import failures
 
 DOCUMENT = Path(table.__file__).with_name("decisions.md")
@@ -239,3 +239,30 @@ def test_the_names_that_a_file_may_use_are_the_classes_that_are_there():
     assert set(failures.FOR_A_PERSON) == {name for name, each in CLASSES.items() if each.user_error}
     retried = set(CLASSES) - set(failures.FOR_A_PERSON) - {"healthy", "interrupted", "unknown"}
     assert set(failures.RETRIED) == retried
+
+
+LOGGED = [each for each in CLASSES.values() if log_of(each)]
+
+
+def test_the_table_has_a_log_for_every_class_that_a_log_can_name():
+    assert {each.name for each in CLASSES.values()} - {each.name for each in LOGGED} == {"healthy", "unknown"}
+
+
+@pytest.mark.parametrize("failure", LOGGED, ids=lambda each: each.name)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+def test_whatever_the_log_names_a_lost_machine_is_made_anew_and_a_users_error_costs_no_retry(failure, shape):
+    for known in BESIDE:
+        verdict, decision = beside(failure, known, shape)
+        if known == "node PREEMPTED":
+            assert (verdict.failure_class, decision.move) == ("preempted", Move.RECREATE)
+        elif known == "node READY":
+            assert verdict.failure_class == failure.name
+        if failure.user_error and known in {"node READY", "maintenance announced"}:
+            assert decision.move is Move.GIVE_UP, known
+
+
+@pytest.mark.parametrize("state", ["CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+def test_a_queued_resource_that_waits_is_left_alone(state, shape):
+    verdict = diagnose(Evidence((WorkerEvidence(reachable=False),), queued_state=state))
+    assert (verdict.failure_class, decide(verdict, shape, (), NAMED, step=1).move) == ("stockout", Move.RECONNECT)

@@ -117,7 +117,7 @@ def _by_queue(state: str) -> Verdict | None:
     if state == "FAILED":
         return _stated("stockout", Action.WAIT_AND_RETRY, "the queued resource FAILED: delete it, then ask again")
     if state in _QUEUE_WAITING:
-        return _stated("stockout", Action.WAIT_AND_RETRY, f"the queued resource is {state}: nothing to do but wait")
+        return _stated("stockout", Action.NONE, f"the queued resource is {state}: nothing to do but wait")
     return None
 
 

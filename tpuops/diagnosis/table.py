@@ -7,12 +7,25 @@ their head. Nothing here decides; it asks the functions that do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 
 from tpuops.diagnosis.classes import CLASSES, FailureClass
 from tpuops.diagnosis.evidence import diagnose
 from tpuops.diagnosis.ladder import decide
-from tpuops.diagnosis.verdict import Action, Basis, Budgets, Decision, Evidence, Past, Shape, Verdict, WorkerEvidence
+from tpuops.diagnosis.signatures import packaged
+from tpuops.diagnosis.verdict import (
+    Action,
+    ApiError,
+    Basis,
+    Budgets,
+    Decision,
+    Evidence,
+    Past,
+    Shape,
+    Verdict,
+    WorkerEvidence,
+)
 
 SHAPES = {
     "one worker, on demand": Shape(),
@@ -30,29 +43,54 @@ HISTORIES: dict[str, tuple[Action, ...]] = {
     "budget spent": (_RESTARTED,) * 3,
 }
 OFTEN = "third time in an hour"
+_LEFT = (WorkerEvidence(reachable=False),)
+_ENDED = (WorkerEvidence(exit_code=1),)
+_NODE_STATES = (
+    *("CREATING", "STARTING", "RESTARTING", "REIMAGING", "REPAIRING", "STOPPING", "STOPPED"),
+    *("PREEMPTED", "TERMINATED", "DELETING", "HIDING", "HIDDEN", "UNHIDING", "UNKNOWN"),
+)
+_QUEUE_STATES = (
+    *("CREATING", "ACCEPTED", "WAITING_FOR_RESOURCES", "PROVISIONING"),
+    *("SUSPENDING", "SUSPENDED", "FAILED", "DELETING"),
+)
+_SYMPTOMS = ("LOW_MEMORY", "OUT_OF_MEMORY", "EXECUTE_TIMED_OUT", "MESH_BUILD_FAIL", "HBM_OUT_OF_MEMORY")
+_VM_EVENTS = (
+    *("preempted", "hostError", "terminateOnHostMaintenance", "upcomingMaintenance", "automaticRestart"),
+    "guestTerminate",
+)
+_REFUSALS = {
+    "reason ZONE_RESOURCE_POOL_EXHAUSTED": ApiError(503, "ZONE_RESOURCE_POOL_EXHAUSTED"),
+    "reason RESOURCE_QUOTA_EXCEEDED": ApiError(429, "RESOURCE_QUOTA_EXCEEDED"),
+    "reason RATE_LIMIT_EXCEEDED": ApiError(403, "RATE_LIMIT_EXCEEDED"),
+    "reason IAM_PERMISSION_DENIED": ApiError(403, "IAM_PERMISSION_DENIED"),
+    "reason ACCESS_TOKEN_SCOPE_INSUFFICIENT": ApiError(403, "ACCESS_TOKEN_SCOPE_INSUFFICIENT"),
+    "reason SERVICE_DISABLED": ApiError(403, "SERVICE_DISABLED"),
+    "403 whose text names quota": ApiError(403, "", "Quota limit 'X' has been exceeded. Limit: 0"),
+    "429 whose text names capacity": ApiError(429, "", "There is no more capacity in the zone"),
+    "HTTP 409": ApiError(409),
+    "HTTP 503": ApiError(503),
+}
 STATES: dict[str, Evidence] = {
     "every process ended with code 0": Evidence((WorkerEvidence(exit_code=0),)),
     "stopped on request": Evidence((WorkerEvidence(exit_code=143, signal=15),), interrupted=True),
-    "node PREEMPTED": Evidence((WorkerEvidence(reachable=False),), node_state="PREEMPTED"),
-    "node TERMINATED": Evidence((WorkerEvidence(reachable=False),), node_state="TERMINATED"),
-    "node gone, or another id": Evidence((WorkerEvidence(reachable=False),), node_missing=True),
-    "queued resource SUSPENDED": Evidence((WorkerEvidence(reachable=False),), queued_state="SUSPENDED"),
-    "compute.instances.preempted": Evidence(
-        (WorkerEvidence(reachable=False),), node_state="READY", vm_events=("compute.instances.preempted",)
-    ),
-    "node STOPPED": Evidence((WorkerEvidence(reachable=False),), node_state="STOPPED"),
-    "node REPAIRING": Evidence((WorkerEvidence(reachable=False),), node_state="REPAIRING"),
-    "node RESTARTING": Evidence((WorkerEvidence(reachable=False),), node_state="RESTARTING"),
-    "node UNKNOWN": Evidence((WorkerEvidence(reachable=False),), node_state="UNKNOWN"),
+    **{f"node {state}": Evidence(_LEFT, node_state=state) for state in _NODE_STATES},
+    "node gone, or another id": Evidence(_LEFT, node_missing=True),
+    **{f"queued resource {state}": Evidence(_LEFT, queued_state=state) for state in _QUEUE_STATES},
+    **{
+        f"compute.instances.{event}": Evidence(_LEFT, node_state="READY", vm_events=(f"compute.instances.{event}",))
+        for event in _VM_EVENTS
+    },
     "READY, UNHEALTHY_MAINTENANCE, process lives": Evidence(
         (WorkerEvidence(),), node_state="READY", node_health="UNHEALTHY_MAINTENANCE"
     ),
     "READY, UNHEALTHY_MAINTENANCE, process ended": Evidence(
         (WorkerEvidence(exit_code=1),), node_state="READY", node_health="UNHEALTHY_MAINTENANCE"
     ),
-    "READY, UNHEALTHY_TENSORFLOW, process ended": Evidence(
-        (WorkerEvidence(exit_code=1),), node_state="READY", node_health="UNHEALTHY_TENSORFLOW"
-    ),
+    **{
+        f"READY, {health}, process ended": Evidence(_ENDED, node_state="READY", node_health=health)
+        for health in ("UNHEALTHY_TENSORFLOW", "TIMEOUT")
+    },
+    **{f"READY, symptom {name}": Evidence(_ENDED, node_state="READY", symptoms=(name,)) for name in _SYMPTOMS},
     "READY, no TPU device on the worker": Evidence((WorkerEvidence(exit_code=1, devices=0),), node_state="READY"),
     "READY, machine was restarted": Evidence((WorkerEvidence(rebooted=True),), node_state="READY"),
     "READY, no SSH connection": Evidence((WorkerEvidence(reachable=False),), node_state="READY"),
@@ -67,8 +105,41 @@ STATES: dict[str, Evidence] = {
     "READY, SIGTERM from outside": Evidence((WorkerEvidence(exit_code=143, signal=15),), node_state="READY"),
     "READY, silent for 40 minutes": Evidence((WorkerEvidence(),), node_state="READY", silence_s=2400.0),
     "READY, code 1, no signature": Evidence((WorkerEvidence(exit_code=1, log=b"bye\n"),), node_state="READY"),
+    **{f"refused: {name}": Evidence((), api_errors=(error,)) for name, error in _REFUSALS.items()},
 }
 """Situations that no log line decides."""
+BESIDE: dict[str, Callable[[bytes], Evidence]] = {
+    "node READY": lambda log: Evidence((_failed(log),), "READY", "HEALTHY"),
+    "maintenance announced": lambda log: Evidence((_failed(log),), "READY", "UNHEALTHY_MAINTENANCE"),
+    "no TPU device": lambda log: Evidence((replace(_failed(log), devices=0),), "READY"),
+    "node REPAIRING": lambda log: Evidence((_failed(log),), "REPAIRING"),
+    "node STOPPED": lambda log: Evidence((_failed(log),), "STOPPED"),
+    "node PREEMPTED": lambda log: Evidence((_failed(log),), "PREEMPTED"),
+}
+"""What the API or the machine says while a log names a class."""
+
+
+def _failed(log: bytes) -> WorkerEvidence:
+    return WorkerEvidence(log=log, exit_code=1)
+
+
+@lru_cache
+def log_of(failure: FailureClass) -> bytes:
+    """A log that names the class and nothing else: an example of one of its signatures, of one with the class's own
+    remedy where there is such; empty where there is none."""
+    own = [each for each in packaged().signatures if each.failure_class == failure.name]
+    for each in sorted(own, key=lambda signature: signature.action is not failure.action):
+        for example in each.examples:
+            log = f"{example}\n".encode()
+            if diagnose(Evidence((_failed(log),))).failure_class == failure.name:
+                return log
+    return b""
+
+
+def beside(failure: FailureClass, known: str, shape: Shape) -> tuple[Verdict, Decision]:
+    """Verdict and first decision where a log names the class while the API or the machine says `known`."""
+    verdict = diagnose(BESIDE[known](log_of(failure)))
+    return verdict, decide(verdict, shape, (), Budgets(), step=_STEP)
 
 
 def decision_for(failure: FailureClass, shape: Shape, history: tuple[Action, ...]) -> Decision:
@@ -87,7 +158,7 @@ def decision_often(failure: FailureClass, shape: Shape) -> Decision:
 
 def document() -> str:
     """The table as Markdown."""
-    return "\n".join([*_head(), *_by_class(), *_by_state(), ""])
+    return "\n".join([*_head(), *_by_class(), *_by_state(), *_by_both(), ""])
 
 
 def _head() -> Iterator[str]:
@@ -134,3 +205,22 @@ def _by_state() -> Iterator[str]:
         told = f"{verdict.failure_class}/{verdict.refinement}" if verdict.refinement else verdict.failure_class
         moves = [str(decide(verdict, shape, (), Budgets(), step=_STEP).move) for shape in SHAPES.values()]
         yield f"| {name} | {told} | {verdict.basis} | {' | '.join(moves)} |"
+    yield ""
+
+
+def _by_both() -> Iterator[str]:
+    yield "## By class and state, where a log names the class and the process ended"
+    yield ""
+    yield "The first time. A cell names the class only where the state outranks the log's."
+    yield ""
+    yield f"| the log names | {' | '.join(BESIDE)} |"
+    yield "|---|" + "---|" * len(BESIDE)
+    for failure in CLASSES.values():
+        if log_of(failure):
+            yield f"| {failure.name} | {' | '.join(_both(failure, known) for known in BESIDE)} |"
+
+
+def _both(failure: FailureClass, known: str) -> str:
+    named = beside(failure, known, Shape())[0].failure_class
+    moves = _cell(lambda shape: beside(failure, known, shape)[1])
+    return moves if named == failure.name else f"{named}: {moves}"
