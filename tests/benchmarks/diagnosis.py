@@ -6,8 +6,8 @@ Logs are made: a healthy training log, one in which every line is suspicious, an
 read at 0.75 of the raw engine's speed at least, and all in time linear in their size, or the exit code is 1. A coloured
 one and one in which progress and alarms alternate are shown for comparison: their codes are taken out, and their lines
 are read, in Python. `raw` is the same RE2 set over the same bytes in the same block size with nothing else done; `re`
-and `grep` get one alternation of all patterns over a smaller piece. `--gigabyte` streams 1 GB in place of that, and ends
-with 1 where the process ever held more than 100 MB.
+and `grep` get one alternation of all patterns over a smaller piece. `--gigabyte` streams 1 GB in place of that, and
+ends with 1 where the process ever held more than 100 MB.
 CPU times, the best of five taken in turn; ratios matter, not absolute numbers.
 """
 
