@@ -91,9 +91,13 @@ class Life:
         self.struck.set()
         if doom.pause_s is None:
             self.alive = False
-            return
+        else:
+            self.stand_still(doom.pause_s)
+
+    def stand_still(self, pause_s: float) -> None:
+        """Stop for so long (SIGSTOP), and go on."""
         self._paused = asyncio.Event()
-        asyncio.get_running_loop().call_later(doom.pause_s, self._paused.set)
+        asyncio.get_running_loop().call_later(pause_s, self._paused.set)
 
     @property
     def stood_still(self) -> bool:
