@@ -27,25 +27,25 @@ def test_what_was_read_is_in_the_log_a_moment_later_also_after_a_kill(bare_cloud
 
 
 class Load:
-    """Writers of three kinds, and what was acknowledged to them. `count` is one object, written over and over."""
+    """Writers and what was acknowledged to them. `count` is one object, written over and over; `gone`: deletions."""
 
     def __init__(self, cloud):
         self.cloud = cloud
-        self.acknowledged = {"object": [], "node": [], "instance": [], "count": []}
+        self.acknowledged = {kind: [] for kind in ("object", "node", "instance", "queue", "gone", "count")}
         self.ended = threading.Event()
         self.generation = "0"
 
     def run(self, number, chance):
         """One round: write until the cloud is killed under the writers' hands."""
         self.ended.clear()
-        kinds = (self.object, self.node, self.instance, self.count)
+        kinds = (self.object, self.node, self.instance, self.queue, self.gone, self.count)
         writers = [
             threading.Thread(target=self.write, args=(kind, f"r{number}-{lane}")) for kind in kinds for lane in "ab"
         ]
         seen = self.total()
         for writer in writers:
             writer.start()
-        until(lambda: self.total() >= seen + 20)
+        until(lambda: self.total() >= seen + 30)
         time.sleep(chance.uniform(0, 0.3))
         self.cloud.kill()
         self.ended.set()
@@ -71,6 +71,16 @@ class Load:
     def node(self, name):
         self.cloud.ask("POST", f"{ZONE}/nodes?nodeId={name}", V3)
         self.acknowledged["node"].append(name)
+
+    def queue(self, name):
+        spec = {"parent": ZONE.removeprefix("/v2/"), "nodeId": f"of-{name}", "node": V3}
+        self.cloud.ask("POST", f"{ZONE}/queuedResources?queuedResourceId={name}", {"tpu": {"nodeSpec": [spec]}})
+        self.acknowledged["queue"].append(name)
+
+    def gone(self, name):
+        self.cloud.ask("POST", f"{UPLOAD}gone-{name}", {"name": name})
+        self.cloud.ask("DELETE", f"/storage/v1/b/bkt/o/gone-{name}")
+        self.acknowledged["gone"].append(f"gone-{name}")
 
     def instance(self, name):
         body = {
@@ -102,6 +112,11 @@ def test_no_acknowledged_object_node_or_instance_is_lost_to_a_kill(bare_cloud):
     instances = {instance["name"].rsplit("/", 1)[1] for instance in bare_cloud.status()["instances"]}
     assert set(load.acknowledged["node"]) <= nodes
     assert set(load.acknowledged["instance"]) <= instances
+    queued = bare_cloud.ask("GET", f"{ZONE}/queuedResources?pageSize=1000")["queuedResources"]
+    assert set(load.acknowledged["queue"]) <= {found["name"].rsplit("/", 1)[1] for found in queued}
+    objects = {found["name"] for found in bare_cloud.ask("GET", "/storage/v1/b/bkt/o")["items"]}
+    assert not set(load.acknowledged["gone"]) & objects
+    assert set(load.acknowledged["object"]) <= objects
     for name in load.acknowledged["object"]:
         assert bare_cloud.ask("GET", f"/storage/v1/b/bkt/o/{name}?alt=media") == {"name": name}
     assert all(len(names) >= ROUNDS for names in load.acknowledged.values()), load.acknowledged
