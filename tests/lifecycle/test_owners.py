@@ -63,5 +63,15 @@ def test_a_team_shares_one_environment_and_a_supervised_run_is_its_supervisors(a
     kill(supervisor(ada))
     assert "begun by ada" in bob.run("down", code=7)["error"]["message"]
     assert process_of(ada) == before
-    assert bob.run("stop", "--yes")["outcome"] == "stopped"
+    for words in (("stop", "--yes"), ("down", "--yes")):
+        error = bob.run(*words, code=7)["error"]
+        assert "begun by ada" in error["message"]
+        assert "--yes is no word of ada's: ask ada, then put TPUOPS_OWNER=ada before the command" in error["hint"]
+    changed = bob.folder / "source/train.py"
+    text = changed.read_text()
+    changed.write_text(text + "# mine\n")
+    assert "begun by ada" in bob.run("train", "--yes", code=7)["error"]["message"]
+    changed.write_text(text)
+    assert process_of(ada) == before
+    assert ada.run("stop", "--yes")["outcome"] == "stopped"
     assert bob.run("status")["run"]["by"] == "ada"

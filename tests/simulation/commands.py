@@ -46,5 +46,5 @@ async def _relabelled(site: Site) -> None:
     await site.cloud.wait(await site.cloud.set_vm_labels(found, {**found.labels, **theirs}), 60.0)
 
 
-async def _yes(question: str) -> None:
+async def _yes(question: str, whose: str = "") -> None:
     """A person agrees."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from tpuops.lifecycle.consent import Agree
 from tpuops.lifecycle.finish import Report
 from tpuops.lifecycle.site import Site
-from tpuops.lifecycle.stop import GRACE_S, stopped
+from tpuops.lifecycle.stop import GRACE_S, anothers, stopped
 from tpuops.stages.record import Records
 from tpuops.stages.run import SourceChanged
 
@@ -21,8 +21,11 @@ async def stopping_other_source(site: Site, agree: Agree, act: Callable[[], Awai
     try:
         return await act()
     except SourceChanged as error:
-        await agree(f"{error.message}: stop it, save its outputs and start anew?")
+        changed = error
     record = await Records(site.store, f"{site.prefix}run.json").read()
+    whose = "" if record is None else anothers(site, record)
+    by = f" (begun by {whose})" if whose else ""
+    await agree(f"{changed.message}{by}: stop it, save its outputs and start anew?", whose)
     if record is not None:
         await stopped(site, record, GRACE_S)
     return await act()

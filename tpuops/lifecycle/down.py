@@ -8,7 +8,7 @@ from tpuops.cloud.port import StoredObject
 from tpuops.errors import StillBilling, Transient
 from tpuops.lifecycle.consent import Agree, nobody
 from tpuops.lifecycle.site import Site, holding, unfenced
-from tpuops.lifecycle.stop import GRACE_S, refuse_anothers, stopped, words
+from tpuops.lifecycle.stop import GRACE_S, anothers, refuse_anothers, stopped, words
 from tpuops.plan import Plan
 from tpuops.resources import Observed
 from tpuops.stages import lease
@@ -83,7 +83,8 @@ async def _ended_first(site: Site, observed: Observed, agree: Agree) -> None:
     record = found.record
     if record is not None and record.state in {RUNNING, ENDED}:
         refuse_anothers(site, found.held)
-        await agree(f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?")
+        question = f"stop run {words(site, record, found.held)}, save its outputs, then remove TPU and VM?"
+        await agree(question, anothers(site, record, found.held))
         await _stop_first(site, record)
 
 

@@ -60,7 +60,7 @@ async def stop(site: Site, agree: Agree, grace_s: float = GRACE_S) -> Stopped:
         _refuse_busy(site, held)
         return Stopped()
     refuse_anothers(site, held)
-    await agree(f"stop run {words(site, record, held)}, save its outputs and close it?")
+    await agree(f"stop run {words(site, record, held)}, save its outputs and close it?", anothers(site, record, held))
     return await stopped(site, record, grace_s)
 
 
@@ -72,6 +72,13 @@ def words(site: Site, record: RunRecord, held: StoredObject | None) -> str:
     holder = _holder(held)
     told.append("nobody supervises it" if holder is None else f"supervised by {holder.words()}")
     return f"{record.run_id} ({', '.join(told)})"
+
+
+def anothers(site: Site, record: RunRecord, held: StoredObject | None = None) -> str:
+    """Who else began the run; empty where it is one's own, one took it on, or it is nobody's on record."""
+    holder = _holder(held)
+    mine = record.by == site.user or (holder is not None and holder.user == site.user)
+    return "" if mine else record.by
 
 
 def refuse_anothers(site: Site, held: StoredObject | None) -> None:

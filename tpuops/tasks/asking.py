@@ -20,13 +20,17 @@ ALL_SAID = "what goes on was said already"
 
 
 def agreeing(asked: Invocation, *, yes: bool) -> Agree:
-    """How this command's person agrees; `yes`: they did on the command line."""
+    """How this command's person agrees; `yes`: they did on the command line, to all but the end of another's run."""
 
-    async def agree(question: str) -> None:
-        if yes:
+    async def agree(question: str, whose: str = "") -> None:
+        if yes and not whose:
             return
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise Busy(f"nobody is there to agree: {question}", hint="--yes agrees beforehand; nothing was touched")
+            from tpuops.environment.owner import VARIABLE
+
+            how = f"--yes is no word of {whose}'s: ask {whose}, then put {VARIABLE}={whose} before the command"
+            how = how if whose else "--yes agrees beforehand"
+            raise Busy(f"nobody is there to agree: {question}", hint=f"{how}; nothing was touched")
         asked.say(f"{question} [y/N]")
         try:
             answer = await _line(sys.stdin.fileno())
