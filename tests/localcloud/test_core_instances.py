@@ -315,3 +315,13 @@ def test_a_late_failure_of_an_end_meets_an_instance_whose_time_has_come_meanwhil
         assert talk.call(verb, path)[0] == 200
         talk.wait(5)
         assert talk.call("GET", f"{INSTANCES}/vm1")[1]["status"] == "TERMINATED"
+
+
+def test_a_network_that_is_not_there_has_no_instances(talk):
+    talk.call("POST", "/_cloud/project", {"networks": ["mine"]})
+    status, reply = talk.call("POST", INSTANCES, instance("vm1"))
+    assert (status, "networkInterfaces[0].network" in reply["error"]["message"]) == (400, True)
+    named = [{"network": "global/networks/mine"}, {"subnetwork": "regions/us-central1/subnetworks/x"}]
+    for number, interface in enumerate(named):
+        wanted = instance(f"vm{number}", networkInterfaces=[interface])
+        assert talk.call("POST", INSTANCES, wanted)[0] == 200

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from google.cloud import tpu_v2
+from google.protobuf import json_format
 
 from tests.localcloud.talk import INSTANCES, NODES, ZONE, Talk
 from tpuops.localcloud.core.events import Control, StartMachine, StopMachine
@@ -85,6 +87,17 @@ def test_an_unwell_node_says_so_for_as_long_as_the_script_wants(for_s):
     talk.wait()
     node = talk.call("GET", f"{NODES}/n1")[1]
     assert (node["health"], node["state"]) == ("HEALTHY" if for_s else "TIMEOUT", "READY")
+
+
+def test_an_unwell_node_may_tell_a_symptom():
+    deed = {"unhealthy": {"symptom": "HBM_OUT_OF_MEMORY", "for_s": 1}}
+    talk = Talk([{"on": {"after_s": 20}, "do": deed}])
+    talk.node()
+    assert "symptoms" not in talk.call("GET", f"{NODES}/n1")[1]
+    talk.wait(20)
+    node = talk.call("GET", f"{NODES}/n1")[1]
+    assert [symptom["symptomType"] for symptom in node["symptoms"]] == ["HBM_OUT_OF_MEMORY"]
+    json_format.ParseDict(node, tpu_v2.Node.pb()(), ignore_unknown_fields=False)
 
 
 def test_a_preemption_with_notice_is_told_by_the_metadata_server_first():

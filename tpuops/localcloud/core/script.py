@@ -17,7 +17,8 @@ and for what strikes machines `machine`: a pattern on the machine's id or its no
     disk_full: {for_s}, or true      slow_disk: {delay_s}      slow_network: {delay_s, bytes_per_s}
         (these three with for_s, or until the machine is stopped and started)
     preempt: true, or {notice_s: 5}: the machine's metadata says so first; {gone: true}: no node is left to delete
-    maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good)
+    maintenance: {notice_s: 5}      unhealthy: {health: UNHEALTHY_TENSORFLOW, for_s: 5} (0: for good); perhaps
+        {symptom: HBM_OUT_OF_MEMORY}
     node_state: {state: REPAIRING, for_s: 5}: Google has the node away for that long a step (0: for good); also
         RESTARTING, REIMAGING, HIDING (and HIDDEN, UNHIDING), TERMINATED; a repair may end in {then: UNKNOWN}
     access: {enforce: true, ...} (identity/access.py; with `method`, that call is already under the new rules)

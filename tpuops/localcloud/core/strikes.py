@@ -80,7 +80,8 @@ def rebooted(scene: Scene, timer: Document) -> None:
 def sicken(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:
     """The node that the machine belongs to says it is unwell."""
     health = str(how.get("health", "UNHEALTHY_TENSORFLOW"))
-    maintenance.sicken(scene, _node_of(machine), health, float(how.get("for_s", 0.0)))
+    symptom = str(how.get("symptom", ""))
+    maintenance.sicken(scene, _node_of(machine), health, symptom, float(how.get("for_s", 0.0)))
 
 
 def take_out(scene: Scene, machine: Document, how: Mapping[str, Any]) -> None:

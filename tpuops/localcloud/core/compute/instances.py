@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tpuops.localcloud.core import machines
-from tpuops.localcloud.core.compute import catalogue, operations, quotas, shape
+from tpuops.localcloud.core.compute import catalogue, network, operations, quotas, shape
 from tpuops.localcloud.core.compute.links import last, link
 from tpuops.localcloud.core.compute.pages import by_scope, shown_page
 from tpuops.localcloud.core.compute.states import INSTANCE_VERBS
@@ -22,6 +22,7 @@ def insert(call: Call) -> Answer:
     zone_exists(call)
     body = call.body()
     shape.check(call, body)
+    network.check_named(call, body["networkInterfaces"])
     key = f"{call.params['project']}/{call.params['zone']}/{body['name']}"
     if call.world.get(KIND, key) is not None:
         raise refuse("compute.exists", name=path(key))

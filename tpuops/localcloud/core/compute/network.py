@@ -7,7 +7,8 @@ and a rule for SSH. `POST /_cloud/project` may name the only networks there are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tpuops.localcloud.core.compute import catalogue, operations, shape
 from tpuops.localcloud.core.compute.links import last, link
@@ -74,6 +75,16 @@ def known_networks(call: Call) -> list[str]:
     project = call.params["project"]
     made = sorted(call.world.items(NETWORK, f"{project}/"), key=lambda entry: entry[1]["asked"])
     return [DEFAULT, *(key.partition("/")[2] for key, _ in made)]
+
+
+def check_named(call: Call, interfaces: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where an instance asks for a network that is not one of the only ones there are."""
+    only = settings.of(call.world).get("networks")
+    for index, interface in enumerate(interfaces if only is not None else ()):
+        asked = str(interface.get("network") or ("" if interface.get("subnetwork") else DEFAULT))
+        if asked and last(asked) not in only:
+            field = f"resource.networkInterfaces[{index}].network"
+            raise shape.invalid(field, asked, "The referenced network resource cannot be found.")
 
 
 def subnetworks_list(call: Call) -> Answer:

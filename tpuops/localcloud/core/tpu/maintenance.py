@@ -85,12 +85,15 @@ def maintained(scene: Scene, timer: Document) -> None:
         operations.succeed(scene, timer["operation"], node["shown"] if node else None)
 
 
-def sicken(scene: Scene, name: str, health: str, for_s: float) -> None:
-    """The node says it is unwell, and gets well again after `for_s` seconds (0: never)."""
+def sicken(scene: Scene, name: str, health: str, symptom: str, for_s: float) -> None:
+    """The node says it is unwell, and gets well after `for_s` seconds (0: never); the symptom stays in its list."""
     node = scene.world.get(transitions.KIND, name)
     if node is None or node["shown"]["state"] != "READY":
         return
     node["shown"].update(health=health, healthDescription="Said by a fault script.")
+    if symptom:
+        told = {"createTime": timestamp(scene.now), "symptomType": symptom, "workerId": "0"}
+        node["shown"]["symptoms"] = [*node["shown"].get("symptoms", []), told]
     scene.world.put(transitions.KIND, name, node)
     if for_s:
         scene.later(for_s, "tpu.recover", node=name)
