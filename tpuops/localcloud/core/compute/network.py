@@ -80,7 +80,9 @@ def known_networks(call: Call) -> list[str]:
 def check_named(call: Call, interfaces: Sequence[Mapping[str, Any]]) -> None:
     """Raise where an instance asks for a network that is not one of the only ones there are."""
     only = settings.of(call.world).get("networks")
-    for index, interface in enumerate(interfaces if only is not None else ()):
+    if only is None:
+        return
+    for index, interface in enumerate(interfaces):
         asked = str(interface.get("network") or ("" if interface.get("subnetwork") else DEFAULT))
         if asked and last(asked) not in only:
             field = f"resource.networkInterfaces[{index}].network"
