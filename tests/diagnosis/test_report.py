@@ -43,6 +43,7 @@ def test_colour_only_decorates():
 
 def test_explain_says_which_fired_and_why_one_won():
     text = told(report_of([FAILURE]), explain=True)
+    assert "won; printed by " in text
     assert "no-device-found" in text
     assert ": won" in text
     assert "why:" in text

@@ -55,6 +55,10 @@ def test_every_signature_that_can_decide_has_an_example():
     assert [each.id for each in SIGNATURES if each.role in deciding and not each.examples] == []
 
 
+def test_every_signature_says_who_prints_it():
+    assert [each.id for each in SIGNATURES if not (each.origin and each.framework)] == []
+
+
 @pytest.mark.parametrize("name", sorted(set(CLASSES) - {"healthy", "unknown"}))
 def test_every_class_has_a_signature(name):
     found = [each for each in SIGNATURES if name in {each.failure_class, *(case.failure_class for case in each.cases)}]

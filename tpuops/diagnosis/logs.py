@@ -155,6 +155,8 @@ def _fired(each: Finding, judgement: Judgement) -> dict[str, Any]:
     return {
         "signature": each.hit.signature.id,
         "family": each.hit.signature.family,
+        "framework": each.hit.signature.framework,
+        "origin": each.hit.signature.origin,
         "class": each.failure_class,
         "role": str(each.role),
         "line_number": each.hit.line_number,

@@ -160,7 +160,8 @@ def _folded(echoes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _explained(explanation: Mapping[str, Any], width: int) -> Iterator[str]:
     yield from _wrapped("  why:      ", explanation["why"], width)
     for fired in explanation["fired"]:
-        mark = "won" if fired["won"] else fired["set_aside"] or "did not win"
+        won = f"won; printed by {fired['origin']}" if fired["origin"] else "won"
+        mark = won if fired["won"] else fired["set_aside"] or "did not win"
         yield f"    line {fired['line_number']}: {fired['signature']} ({fired['role']}, {fired['class']}): {mark}"
 
 
