@@ -47,6 +47,7 @@ MUTANTS = {
     ),
     "only-the-tpu": ("__main__.py", '("vm", machines.vm_of), ', "", "stale"),
     "only-the-vm": ("__main__.py", ', ("node", machines.node_of)]', "]", "stale"),
+    "the-queue-is-forgotten": ("machines.py", "[*found, (own, own, labels_of)]", "[(own, own, labels_of)]", "queued"),
     "what-cannot-be-parsed-lives": ("switch.py", "<= 86400 else 0", "<= 86400 else 86400", "not-json"),
 }
 """A guard of the reaper in its own text, what stands there instead, and the case that must notice."""
