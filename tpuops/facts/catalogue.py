@@ -131,6 +131,7 @@ def spelled_otherwise(type_name: str) -> str:
     return type_name.lower() if type_name != type_name.lower() and accelerator(type_name.lower()) else ""
 
 
+@lru_cache(maxsize=256)
 def offered(zone: str) -> tuple[str, ...]:
     """The types documented or listed in a zone; empty where the tables know nothing of it."""
     return tuple(name for name in _accelerators() if zone in zones_of(name))
