@@ -78,7 +78,10 @@ def _of_logs(asked: Invocation, wanted: Wanted, log: str) -> Any:
     try:
         return report_of([_source(name) for name in names], shape, engine=engine)
     except OSError as error:
-        raise UsageError(f"cannot read {error.filename or log}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read {error.filename or log}: {error.strerror}",
+            hint="name a log, or - to read it from standard input",
+        ) from error
 
 
 def _own(asked: Invocation) -> tuple[str, tuple[Path, ...]]:
