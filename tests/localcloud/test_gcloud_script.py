@@ -36,6 +36,7 @@ FAULTS = [
 ]
 
 
+RULES = {"rule": [{"action": {"type": "Delete"}, "condition": {"age": 30, "matchesPrefix": ["old/"]}}]}
 LOOKS = {
     "service-identity",
     "describe",
@@ -92,9 +93,13 @@ class Gcloud:
             self.counts[service] += 1
         return done
 
-    def __call__(self, *words, plain=False):
+    @staticmethod
+    def looks(words):
         home = "cp" in words and not str(words[-1]).startswith("gs://")
-        looks = home or not LOOKS.isdisjoint(map(str, words))
+        return home or not LOOKS.isdisjoint(map(str, words))
+
+    def __call__(self, *words, plain=False):
+        looks = self.looks(words)
         assert looks or not self.changed, f"nobody looked at what this did: {self.changed}"
         self.changed = () if looks else words
         done = self.run(words, *(() if plain else ("--format=json",)))
@@ -103,7 +108,7 @@ class Gcloud:
 
     def refused(self, text, *words):
         done = self.run(words)
-        self.changed = ()
+        self.changed = () if self.looks(words) else self.changed
         assert done.returncode != 0, words
         assert text in done.stderr, (words, done.stderr)
         with self.lock:
@@ -189,6 +194,7 @@ def instance_life(gcloud):
     gcloud(*VM, "start", "vm1")
     assert "boot 2" in gcloud(*VM, "get-serial-port-output", "vm1", plain=True)
     gcloud(*VM, "update", "vm1", "--deletion-protection")
+    assert gcloud(*VM, "describe", "vm1")["deletionProtection"]
     gcloud.refused("protected against deletion", *VM, "delete", "vm1")
     gcloud(*VM, "update", "vm1", "--no-deletion-protection")
     assert not gcloud(*VM, "describe", "vm1")["deletionProtection"]
@@ -223,10 +229,15 @@ def storage(gcloud):
     bucket = "gs://tests-script"
     gcloud.refused("not found: 404", "storage", "cp", file, f"{bucket}/a")
     gcloud(*BUCKETS, "create", bucket, "--location=us-central1", "--uniform-bucket-level-access")
+    assert gcloud(*BUCKETS, "describe", bucket)["uniform_bucket_level_access"]
     gcloud.refused("HTTPError 409", *BUCKETS, "create", bucket, "--location=US")
-    gcloud(*BUCKETS, "update", bucket, "--versioning", "--update-labels=a=b", "--soft-delete-duration=0")
+    rules = gcloud.home / "rules"
+    rules.write_text(json.dumps(RULES))
+    settings = ("--versioning", "--update-labels=a=b", "--soft-delete-duration=0", f"--lifecycle-file={rules}")
+    gcloud(*BUCKETS, "update", bucket, *settings)
     shown = gcloud(*BUCKETS, "describe", bucket)
     assert (shown["location"], shown["versioning_enabled"], shown["labels"]) == ("US-CENTRAL1", True, {"a": "b"})
+    assert shown["lifecycle_config"] == RULES
     gcloud("storage", "cp", file, large, f"{bucket}/x/")
     assert gcloud("storage", "cat", f"{bucket}/x/file", plain=True) == "one\n"
     gcloud.refused("HTTPError 412", "storage", "cp", file, f"{bucket}/x/file", "--if-generation-match=0")
