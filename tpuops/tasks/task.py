@@ -117,7 +117,9 @@ class Task(invoke.tasks.Task[Callable[..., None]]):
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         """Invoke's own, with the flag that replaces the positional argument tied to it."""
+        told = dict(self.help)
         arguments: list[Argument] = super().get_arguments(ignore_unknown_help)
+        self.help = told  # Invoke empties it, so that whoever asks again would find no flag explained
         for argument in arguments if self.replacing else ():
             if argument.name == self.replacing:
                 argument.__class__ = Replacing
