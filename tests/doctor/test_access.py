@@ -6,10 +6,11 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tpuops.facts.roles import OPERATOR, SCOPE
+from tpuops.facts.roles import OPERATOR, PRIVATE, SCOPE
 from tpuops.localcloud.core.draw import project_number
 
 from . import logins
@@ -126,6 +127,23 @@ def test_the_roles_and_the_scope_are_printed(enforced: Clinic) -> None:
     said = enforced.doctor()["permissions"]
     assert said["evidence"][0] == f"scope {SCOPE}"
     assert [line.partition(":")[0] for line in said["evidence"][1:]] == OPERATORS
+
+
+def test_the_private_form_needs_and_proves_the_roles_of_its_way_in(enforced: Clinic) -> None:
+    enforced.write(FILE + "ssh: {login: os-login, reach: iap}\n")
+    ways = [role.name for role in PRIVATE.values()]
+
+    def found() -> dict[str, Any]:  # whatever ails the rest: gcloud itself need not be here
+        return Seen(json.loads(enforced.typed("doctor", "--env", "tiny", "--json").stdout))["permissions"]
+
+    lacking = found()
+    assert (lacking["state"], lacking["class"]) == ("warning", "permission-denied")
+    assert lacking["evidence"] == [f"{ways[1]}: iap.tunnelInstances.accessViaIAP"], "instanceAdmin may log in"
+    assert f"--role={ways[1]}" in lacking["hint"]
+    enforced.access(bindings={ADA: [*OPERATORS, *ways]})
+    said = found()
+    assert said["state"] == "ok"
+    assert [line.partition(":")[0] for line in said["evidence"][1:]] == [*OPERATORS, *ways]
 
 
 def test_a_probe_that_cannot_be_made_is_no_verdict(enforced: Clinic) -> None:

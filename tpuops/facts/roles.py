@@ -79,6 +79,26 @@ OPERATOR = (
 )
 """What `up`, `train`, `fetch` and `down` need on the project, and nothing more."""
 
+PRIVATE = {
+    "os-login": Role(
+        "roles/compute.osAdminLogin",
+        "logs in to the machines by OS Login",
+        ("compute.instances.osAdminLogin",),
+    ),
+    "iap": Role(
+        "roles/iap.tunnelResourceAccessor",
+        "reaches the machines through Identity-Aware Proxy",
+        ("iap.tunnelInstances.accessViaIAP",),
+    ),
+}
+"""What a person needs beside those, by how machines are logged in to and reached."""
+
+
+def operator(login: str, reach: str) -> tuple[Role, ...]:
+    """The roles that a person needs, by `ssh.login` and `ssh.reach` of the environment."""
+    return (*OPERATOR, *(PRIVATE[way] for way in (login, reach) if way in PRIVATE))
+
+
 FURTHER = (
     Role("roles/serviceusage.serviceUsageAdmin", "switches APIs on", ("serviceusage.services.enable",)),
     Role(
@@ -92,7 +112,7 @@ FURTHER = (
 
 def holding(permission: str) -> Role | None:
     """The least of these roles that holds a permission: by its own list, else by the kind of thing it is about."""
-    roles = (*OPERATOR, *FURTHER)
+    roles = (*OPERATOR, *PRIVATE.values(), *FURTHER)
     exact = next((role for role in roles if permission in role.permissions), None)
     kind = permission.rpartition(".")[0]
     return exact or next((role for role in roles if any(_kind(one) == kind for one in role.permissions)), None)
