@@ -105,6 +105,15 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
+class Symptom:
+    """What the service noticed about a worker, in the API's word, and when (google-cloud.md 2.2)."""
+
+    kind: str
+    worker: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A TPU slice as the API shows it. `id` changes when a node is created anew under the same name.
 
@@ -127,6 +136,7 @@ class Node:
     link: Link | None = None
     service_account: str = ""
     disks: tuple[Disk, ...] | None = None
+    symptoms: tuple[Symptom, ...] = ()
 
     @property
     def is_ready(self) -> bool:

@@ -98,6 +98,25 @@ def test_a_run_that_lives_is_explained_from_its_machine(user: User, until: Calla
     assert (found["class"], found["source"], found["alive"], found["exit_code"]) == ("healthy", "machine", True, None)
 
 
+SILENT = """
+import sys, time
+for step in range(30):
+    print(f"step={step}", flush=True)
+    time.sleep(0.1)
+sys.exit(1)
+"""
+SICK = {"on": {"step": 3}, "do": {"unhealthy": {"symptom": "EXECUTE_TIMED_OUT", "for_s": 0.2}}}
+
+
+def test_a_symptom_of_the_node_speaks_for_the_attempt_that_it_came_in(user: User) -> None:
+    user.write(SILENT)
+    faults = user.folder / "faults.json"
+    faults.write_text(json.dumps({"faults": [SICK]}))
+    document = user.run("rehearse", "--faults", str(faults), code=10)
+    assert [(row["class"], row["action"]) for row in document["recoveries"]] == [("hang", "restart")]
+    assert document["class"] == "unknown", "the symptom that is still in the list was told before"
+
+
 def test_a_run_that_is_not_there_is_said(user: User) -> None:
     process = user.start("diagnose", "--run", "newest")
     assert b"no run on record" in process.communicate(timeout=60)[1]

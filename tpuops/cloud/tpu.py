@@ -14,7 +14,7 @@ from tpuops.cloud.calls import TIMEOUT_S
 from tpuops.cloud.credentials import SCOPE
 from tpuops.cloud.endpoints import Endpoints
 from tpuops.cloud.threads import Once
-from tpuops.resources import Disk, Link, Node, NodeSpec, Place, Worker
+from tpuops.resources import Disk, Link, Node, NodeSpec, Place, Symptom, Worker
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -154,7 +154,7 @@ def message(spec: NodeSpec) -> dict[str, Any]:
 
 def node(place: Place, found: Any) -> Node:
     """The Node that came, as our value."""
-    created, raw = found.create_time, type(found).pb(found)
+    raw = type(found).pb(found)
     return Node(
         name=found.name.rpartition("/")[2],
         place=place,
@@ -169,7 +169,7 @@ def node(place: Place, found: Any) -> Node:
             Worker(index, endpoint.ip_address, endpoint.access_config.external_ip)
             for index, endpoint in enumerate(found.network_endpoints)
         ),
-        created=datetime.fromtimestamp(created.timestamp(), UTC) if created else None,
+        created=_time(found.create_time),
         metadata=dict(found.metadata),
         queued_resource=found.queued_resource,
         link=_link(found.network_config) if raw.HasField("network_config") else None,
@@ -177,7 +177,15 @@ def node(place: Place, found: Any) -> Node:
         disks=tuple(
             Disk(_last(disk.source_disk), _word(disk.DiskMode, disk.mode) == "READ_ONLY") for disk in found.data_disks
         ),
+        symptoms=tuple(
+            Symptom(_word(each.SymptomType, each.symptom_type), each.worker_id, _time(each.create_time))
+            for each in found.symptoms
+        ),
     )
+
+
+def _time(found: Any) -> datetime | None:
+    return datetime.fromtimestamp(found.timestamp(), UTC) if found else None
 
 
 def _in_project(project: str, where: str, name: str) -> str:

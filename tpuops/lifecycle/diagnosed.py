@@ -174,6 +174,7 @@ def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:
         node_health=node.health if node else "",
         silence_s=trace.found.silence_s,
         phase=trace.found.phase,
+        symptoms=trace.found.symptoms,
         vm_events=trace.found.events,
         progress=progress,
         signatures=texts,

@@ -182,7 +182,9 @@ async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: 
         await _keep_what_is_there(story, end.agent, decision, end.texts)
     if end.node is None:
         story.site.journal.record("node.lost", name=story.machine.name, id=story.machine.id)
-    story.node = await carry_out(decision, story.machine, story.site.desired, story.crew)
+    node = end.node if decision.move is Move.RESTART else None  # what it showed of this attempt is not of the next
+    node = node if node is not None and node.id == story.machine.id else story.machine
+    story.node = await carry_out(decision, node, story.site.desired, story.crew)
     if decision.move is Move.RECONNECT:
         return await _reconnected(story)
     story.record = next_attempt(story.record, story.machine.id)

@@ -22,6 +22,8 @@ Answer = TypeVar("Answer")
 ASKED_FOR_S = 15.0
 STALLED = "stalled.json"
 """Beside the machine's texts: for how long, and in which phase, nothing advanced in a program that was ended for it."""
+SYMPTOMS = "symptoms.json"
+"""Beside them too: the symptoms that the node got during the attempt. Those it had before stay in its list."""
 _EVENTS = {
     "preempted": ("TRUE", "compute.instances.preempted"),
     "maintenance-event": ("TERMINATE_ON_HOST_MAINTENANCE", "compute.instances.terminateOnHostMaintenance"),
@@ -43,16 +45,20 @@ class Found:
     kernel_log: bytes | None = None
     devices: int | None = None
     events: tuple[str, ...] = ()
+    symptoms: tuple[str, ...] = ()
     silence_s: float | None = None
     phase: str = ""
 
 
 async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -> Found:
-    """Ask the machine and the API what they know."""
+    """Ask the machine and the API what they know; `node` is as it was when the attempt began."""
     texts, shown = await asyncio.gather(
         _had(agent.evidence(), journal, "machine"), _had(cloud.node(node.place, node.name), journal, "node")
     )
-    return found_in(texts or {}, shown if shown is not None and shown.id == node.id else None)
+    if shown is None or shown.id != node.id:
+        return found_in(texts or {})
+    new = [each.kind for each in shown.symptoms if each not in node.symptoms]
+    return found_in({**(texts or {}), **({SYMPTOMS: json.dumps({"new": new}).encode()} if new else {})}, shown)
 
 
 def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
@@ -65,6 +71,7 @@ def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
         kernel_log=texts.get("kernel-attempt.txt"),
         devices=devices if isinstance(devices, int) else None,
         events=tuple(event for key, (word, event) in _EVENTS.items() if machine.get(key) == word),
+        symptoms=tuple(map(str, _document(texts.get(SYMPTOMS, b"")).get("new", ()))),
         silence_s=float(silence_s) if isinstance(silence_s, int | float) else None,
         phase=str(stalled.get("phase", "")),
     )
