@@ -37,11 +37,13 @@ REFUSED = [
 def ada(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     """Ada, whose training lives under `train`."""
     made = made_user(tmp_path_factory.mktemp("edits"))
-    made.write(TRAINER, steps="100000", pace="0.05")
-    made.run("up")
-    supervised(made, "train")
-    yield made
-    made.end()
+    try:
+        made.write(TRAINER, steps="100000", pace="0.05")
+        made.run("up")
+        supervised(made, "train")
+        yield made
+    finally:
+        made.end()
 
 
 def file(user: User) -> Path:
