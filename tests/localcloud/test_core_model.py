@@ -132,7 +132,8 @@ class Calls(RuleBasedStateMachine):
     def lost(self, shown):
         """Its queued resource, if it has one that runs, is suspended for that."""
         queue = str(shown.get("queuedResource", "")).rpartition("/")[2]
-        if self.queue_state(queue) in {"PROVISIONING", "ACTIVE"}:
+        mine = shown["name"].rpartition("/")[2] in self.owned(queue)
+        if mine and self.queue_state(queue) in {"PROVISIONING", "ACTIVE"}:
             self.queue_due[queue] = "SUSPENDED"
 
     def promised(self, node):
@@ -142,10 +143,11 @@ class Calls(RuleBasedStateMachine):
                 yield key.rpartition("/")[2]
 
     def owned(self, queue):
-        """The nodes that there are because of a queued resource."""
+        """The nodes that there are because of a queued resource; what an earlier one of its name left is not its."""
         for key, node in self.talk.world.items("tpu.node"):
-            if str(node["shown"].get("queuedResource")).rpartition("/")[2] == queue:
-                yield key.rpartition("/")[2]
+            name = key.rpartition("/")[2]
+            if str(node["shown"].get("queuedResource")).rpartition("/")[2] == queue and queue in self.promised(name):
+                yield name
 
     def unstoppable(self, shown):
         return bool(shown["schedulingConfig"] or shown["acceleratorType"] == "v2-32" or shown.get("queuedResource"))
@@ -204,7 +206,7 @@ class Calls(RuleBasedStateMachine):
     @rule(data=DATA, passing_s=PASSING_S)
     def reset(self, data, passing_s):
         name = self.some(data, QUEUED, self.queue_state)
-        before = self.queue_state(name)
+        before, owned = self.queue_state(name), list(self.owned(name))
         answer = self.talk.call("POST", f"{QUEUES}/{name}:reset", {})
         if before is None:
             self.refused(answer, "tpu.absent")
@@ -215,6 +217,7 @@ class Calls(RuleBasedStateMachine):
             self.queue_due[name] = "ACTIVE"
             self.contested.add(name)  # whoever holds its node's name by now keeps it
             assert not list(self.owned(name))
+            self.due |= dict.fromkeys(owned)
         self.talk.wait(passing_s)
 
     @rule(data=DATA)
@@ -242,7 +245,7 @@ class Calls(RuleBasedStateMachine):
         for name in NAMES:
             shown, due = self.node(name), self.due.get(name)
             queue = str(shown and shown.get("queuedResource")).rpartition("/")[2]
-            wanted = "READY" if self.queue_state(queue) == "ACTIVE" else due
+            wanted = "READY" if name in self.owned(queue) and self.queue_state(queue) == "ACTIVE" else due
             assert (shown and shown["state"]) == wanted
 
     @precondition(lambda self: self.talk.world.count("timer") > 0)
