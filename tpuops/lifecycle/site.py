@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import Cloud, ObjectStore, unasked
@@ -81,5 +83,19 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     try:
         yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell)
     finally:
-        await site.journal.flush()
-        await held.release()
+        await _undisturbed(_let_go(site, held))
+
+
+async def _let_go(site: Site, held: lease.Lease) -> None:
+    await site.journal.flush()
+    await held.release()
+
+
+async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Await it to its end. A signal that comes meanwhile takes nothing from what was found, and decides the exit code
+    all the same (tasks/ending.py)."""
+    ending = asyncio.ensure_future(work)
+    while not ending.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(ending)
+    ending.result()
