@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def test_quota_that_a_failed_queued_resource_holds_is_told_with_its_deletion(cli
         (queued,) = clinic.cloud.ask("GET", f"{ZONE}/-/queuedResources")["queuedResources"]
         if queued["state"]["state"] == "FAILED":
             break
+        time.sleep(0.05)
     seen = clinic.doctor(code=4)
     seen.is_broken("tpu-quota", "quota-exceeded", "queued-resources delete old --zone=us-central1-a --force")
     assert "4 in use by old (FAILED)" in seen["tpu-quota"]["what"]
