@@ -13,6 +13,8 @@ CALLS = {
     "lose_reply": True,
     "drop_request": True,
     "delay_s": 2.5,
+    "broken_stream": {"after_bytes": 100},
+    "stalled_stream": {"after_bytes": 100, "for_s": 3},
     "queue_s": 60,
     "unreachable": ["us-central1-a"],
 }
@@ -35,7 +37,9 @@ TAKING = {
     "node_state": {"state": "REPAIRING", "for_s": 1},
 }
 EVERYWHERE = NODES.replace("us-central1-a", "-")
-METHODS = {"queue_s": "tpu.queuedResources.create", "unreachable": "tpu.nodes.list"}
+METHODS = {"queue_s": "tpu.queuedResources.create", "unreachable": "tpu.nodes.list"} | dict.fromkeys(
+    script.STREAM_DEEDS, "tpu.nodes.*"
+)
 CLOUD = {"access": {"enforce": True}}
 
 
@@ -73,6 +77,8 @@ def test_what_happens_to_a_call_fires_with_that_call(kind):
         ({"unreachable": ["us-central1-a"]}, ("GET", NODES)),
         ({"queue_s": 60}, ("GET", f"{ZONE}/queuedResources")),
         ({"preempt": True}, ("GET", f"{NODES}/n9")),
+        ({"broken_stream": {"after_bytes": 262_144}}, ("GET", NODES)),
+        ({"stalled_stream": {"after_bytes": 262_144, "for_s": 1}}, ("GET", NODES)),
     ],
 )
 def test_a_fault_that_the_call_cannot_suffer_has_not_fired(deed, call):
@@ -138,6 +144,16 @@ def test_a_machine_that_could_not_do_it_leaves_the_fault_unfired_and_the_next_on
 def test_an_order_that_lacks_what_it_needs_is_refused(deed):
     with pytest.raises(script.BadScript, match=f"fault 1: `{next(iter(deed))}`"):
         Talk([{"on": {"after_s": 1}, "do": deed}])
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [{"broken_stream": True}, {"broken_stream": {"after_bytes": -1}}, {"broken_stream": {"after_bytes": 1, "for_s": 1}},
+     {"stalled_stream": {"after_bytes": 1}}, {"stalled_stream": {"after_bytes": "x", "for_s": 1}}],
+)  # fmt: skip
+def test_a_cut_that_does_not_say_where_is_refused(deed):
+    with pytest.raises(script.BadScript, match=r"fault 1: .* numbers"):
+        Talk([{"on": {"method": "storage.objects.get"}, "do": deed}])
 
 
 @pytest.mark.parametrize("deed", [{"queue_s": 60}, {"unreachable": ["us-central1-a"]}])

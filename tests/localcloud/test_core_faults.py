@@ -17,7 +17,7 @@ def orders(talk, kind):
     return [event for event in talk.events if isinstance(event, Control) and event.order["order"] == kind]
 
 
-@pytest.mark.parametrize("http", [400, 401, 403, 404, 409, 412, 429, 500, 503])
+@pytest.mark.parametrize("http", [400, 401, 403, 404, 408, 409, 412, 429, 500, 503])
 def test_a_call_is_refused_once_and_nothing_happens(http):
     talk = Talk([{"on": {"method": "tpu.nodes.create"}, "do": {"error": {"http": http, "message": "m"}}}])
     assert talk.call("POST", NODES, V3, nodeId="n1")[0] == http
@@ -48,6 +48,12 @@ def test_a_dropped_request_never_reached_the_service():
 def test_a_late_reply_is_late():
     talk = Talk([{"on": {"method": "tpu.nodes.list"}, "do": {"delay_s": 2.5}}])
     assert [talk.raw("GET", NODES).delay_s for _ in range(2)] == [2.5, 0.0]
+
+
+def test_a_refusal_says_when_to_come_back():
+    error = {"http": 429, "message": "m", "retry_after_s": 7}
+    talk = Talk([{"on": {"method": "tpu.nodes.list"}, "do": {"error": error}}])
+    assert [talk.raw("GET", NODES).headers.get("Retry-After") for _ in range(2)] == ["7", None]
 
 
 def test_the_nth_call_is_hit_and_only_calls_to_the_resource_count():

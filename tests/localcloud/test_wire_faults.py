@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -93,6 +94,30 @@ def test_what_was_done_stays_done_where_the_answer_is_lost_or_comes_after_the_cl
     status, there = ask(shared_cloud, "GET", found)
     assert (status, there["name"].rpartition("/")[2] in {"n1", "vm1", "o"}) == (200, True)
     assert [entry["status"] for entry in shared_cloud.requests(method=method)] == [200, again]
+
+
+@pytest.mark.parametrize(("deed", "comes"), [("broken_stream", False), ("stalled_stream", True)])
+def test_an_answer_breaks_off_or_stands_still_where_the_script_says(shared_cloud, deed, comes):
+    whole, there = b"x" * 600_000, urlsplit(shared_cloud.url)
+    shared_cloud.ask("POST", "/storage/v1/b?project=local-tests", {"name": "bkt"})
+    with contextlib.closing(http.client.HTTPConnection(there.netloc)) as connection:
+        connection.request("POST", there.path + UPLOAD, whole)
+        connection.getresponse().read()
+    how = {"after_bytes": 262_144} | ({"for_s": 0.3} if comes else {})
+    shared_cloud.add_faults([{"on": {"method": "storage.objects.get"}, "do": {deed: how}}])
+    for expected, least_s in ((600_000 if comes else 262_144, 0.3 * comes), (600_000, 0.0)):
+        started = time.monotonic()
+        with contextlib.closing(http.client.HTTPConnection(there.netloc)) as connection:
+            connection.request("GET", f"{there.path}/download/storage/v1/b/bkt/o/o?alt=media")
+            said = connection.getresponse()
+            try:
+                came = said.read()
+            except http.client.IncompleteRead as broken:
+                came = broken.partial
+        assert (said.status, said.headers["Content-Length"], len(came)) == (200, "600000", expected)
+        assert time.monotonic() - started >= least_s
+    entries = shared_cloud.requests(method="storage.objects.get")
+    assert [entry.get("lost", False) for entry in entries] == [not comes, False]
 
 
 def test_a_request_id_tells_a_change_whose_answer_was_lost(shared_cloud):

@@ -93,7 +93,7 @@ class Skin:
             await asyncio.sleep(reply.delay_s)
         if reply.drop and incoming.transport is not None:
             incoming.transport.abort()
-        return _response(reply)
+        return _response(reply) if reply.cut_at is None else await _cut(incoming, reply, reply.cut_at)
 
     def _admitted(self, incoming: web.Request) -> str:
         """The path behind the key; empty where the caller knows neither the key nor, for an upload, a token."""
@@ -130,6 +130,20 @@ async def _carried(incoming: web.Request, to: dict[str, Any]) -> web.StreamRespo
     if "close" in to:
         return await tunnel.refuse(incoming, to["close"], to["reason"])
     return await tunnel.carry(incoming, to["address"], to["port"])
+
+
+async def _cut(incoming: web.Request, reply: Reply, at: int) -> web.StreamResponse:
+    """An answer that breaks off after `at` bytes of its body, or stands still there and goes on."""
+    response = web.StreamResponse(status=reply.status, headers=reply.headers)
+    response.content_length = len(reply.body)
+    await response.prepare(incoming)
+    await response.write(reply.body[:at])
+    if reply.pause_s:
+        await asyncio.sleep(reply.pause_s)
+        await response.write(reply.body[at:])
+    elif incoming.transport is not None:
+        incoming.transport.close()  # what was written still arrives
+    return response
 
 
 def _response(reply: Reply) -> web.Response:

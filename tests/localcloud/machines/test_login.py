@@ -15,6 +15,8 @@ import time
 import asyncssh
 import pytest
 
+from tests.localcloud.machines.test_orders import until
+
 
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
 def test_exit_codes_arrive(site, machine, code) -> None:
@@ -135,7 +137,7 @@ def test_tmux_can_be_attached_detached_and_survives_a_lost_connection(site, fres
     terminal.type("\x02d")
     terminal.wait_for("detached")
     terminal.close()
-    assert site.order(fresh, order="ssh_drop", for_s=0)["dropped"] == 0
+    assert until(lambda: site.order(fresh, order="ssh_drop", for_s=0)["dropped"] == 0)
     assert site.says(fresh, "tmux ls -F '#{session_name}'") == "work"
 
 

@@ -117,6 +117,17 @@ def test_a_device_fault_ends_programs_with_a_device_at_once_and_at_every_start_u
     site.do(site.machines.delete(spec.id))
 
 
+def test_the_words_of_a_device_fault_are_a_program_s_last(site, fresh) -> None:
+    framework(site, fresh)
+    program = "import jaxlib\nwhile True: print('busy', flush=True)"
+    command = f"PYTHONPATH=$PYTHONPATH:$HOME/lib exec python -c {shlex.quote(program)} >~/log 2>&1"
+    busy = subprocess.Popen([*site.ssh_argv(fresh), command])
+    assert until(lambda: site.run(fresh, "test -s ~/log").returncode == 0)
+    site.order(fresh, order="device_fault", message=MESSAGE)
+    assert busy.wait(5) == 1
+    assert site.says(fresh, "tail -n 1 ~/log") == MESSAGE.splitlines()[-1]
+
+
 def test_the_device_stand_in_leaves_programs_alone(site, machine) -> None:
     program = (
         "import sys, threading; assert threading.active_count() == 1\n"

@@ -150,7 +150,7 @@ class Core:
         if "fail_operation" in deed:
             call.failure = deed["fail_operation"]
         reply = self._struck(call, route, deed)
-        if hit and not ("fail_operation" in deed and reply.status >= 400):
+        if hit and not _came_to_nothing(deed, reply):
             self._fired(call, hit[0], hit[1])
         return self._finished(call, route, resource, reply)
 
@@ -167,6 +167,10 @@ class Core:
         reply = self._run(call, route)
         if "lose_reply" in deed:
             return reply._replace(drop=True)
+        for kind in script.STREAM_DEEDS & deed.keys():
+            how = deed[kind]
+            if len(reply.body) > how["after_bytes"]:
+                return reply._replace(cut_at=int(how["after_bytes"]), pause_s=float(how.get("for_s", 0.0)))
         return reply._replace(delay_s=float(deed["delay_s"])) if "delay_s" in deed else reply
 
     def _run(self, call: Call, route: Route) -> Reply:
@@ -205,11 +209,18 @@ class Core:
             "status": reply.status,
             "mutating": route.mutating if route else False,
         }
-        if reply.drop:
+        if reply.drop or (reply.cut_at is not None and not reply.pause_s):
             entry["lost"] = True
         self.world.put("cloud.requests", "all", counter)
         self.world.put("request", f"{number:012d}", entry)
         self.world.drop("request", f"{number - REQUESTS_KEPT:012d}")
+
+
+def _came_to_nothing(deed: Mapping[str, Any], reply: Reply) -> bool:
+    """Whether a deed left the call as it was: a late failure of one that was refused, a cut in too short an answer."""
+    if "fail_operation" in deed:
+        return reply.status >= 400
+    return not script.STREAM_DEEDS.isdisjoint(deed) and reply.cut_at is None
 
 
 def _first(timers: Mapping[str, Document]) -> tuple[float, str] | None:

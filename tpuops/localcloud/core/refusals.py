@@ -35,7 +35,7 @@ def refuse(row: str, details: tuple[Mapping[str, Any], ...] = (), **words: objec
 
 
 def scripted(error: Mapping[str, Any]) -> Refusal:
-    """The refusal a fault script asks for: `http`, `message`, and optionally `status`, `reason`, `details`."""
+    """The refusal a fault script asks for; of `error`'s fields only `http` and `message` need be there."""
     http = int(error.get("http", 503))
     status = str(error.get("status", STATUSES.get(http, "UNKNOWN")))
     details = tuple(error.get("details", ()))
@@ -46,7 +46,8 @@ def scripted(error: Mapping[str, Any]) -> Refusal:
             "domain": "googleapis.com",
         }
         details = (info,)
-    return Refusal(http, status, str(error.get("reason", "")), str(error.get("message", status)), details)
+    headers = {"Retry-After": str(error["retry_after_s"])} if "retry_after_s" in error else {}
+    return Refusal(http, status, str(error.get("reason", "")), str(error.get("message", status)), details, headers)
 
 
 def error_reply(service: str, refusal: Refusal) -> Reply:

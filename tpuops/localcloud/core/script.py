@@ -7,10 +7,13 @@ A script is a list of faults, or {"progress": {"file": GLOB, "pattern": REGEX}, 
     step: 80        a machine's progress reached it; step faults go in order, each armed when the one before has fired
     after_s: 3      seconds since the script was loaded; it waits on for a machine to hit
 and for what strikes machines `machine`: a pattern on the machine's id or its node's or instance's name. `do` has one of
-    error: {http, status, message, reason}      fail_operation: {code, message}      delay_s: 2.5
+    error: {http, status, message, reason, retry_after_s}      fail_operation: {code, message}      delay_s: 2.5
+        (retry_after_s: whole seconds, told in the header Retry-After)
     queue_s: 60 (a queued resource waits that long for resources; with fail_operation it fails in the end)
     unreachable: [us-central1-a] (zones that a list over all zones leaves out, and names)
     lose_reply: true (carried out, not answered)      drop_request: true (neither)
+    broken_stream: {after_bytes: 262144} (the answer's body ends there, and the connection with it)
+    stalled_stream: {after_bytes: 262144, for_s: 5} (it pauses there; an answer that is no longer can suffer neither)
     kill: train.py      hang: train.py (it makes no step and does not end)
     device_fault: {message}      device_held: train.py (it dies and leaves a child that keeps the accelerator)
     ssh_drop: {for_s}      ssh_delay: {delay_s}      key_delay: {for_s} (no login key is in force for that long)
@@ -42,7 +45,11 @@ from tpuops.localcloud.core.world import Document, World
 KIND = "fault"
 TRIGGERS = frozenset({"method", "step", "after_s"})
 CONDITIONS = TRIGGERS | {"nth", "machine", "resource"}
-CALL_DEEDS = frozenset({"error", "fail_operation", "lose_reply", "drop_request", "delay_s", "queue_s", "unreachable"})
+STREAM_DEEDS = frozenset({"broken_stream", "stalled_stream"})
+CALL_DEEDS = STREAM_DEEDS | {
+    *("error", "fail_operation", "lose_reply", "drop_request", "delay_s"),
+    *("queue_s", "unreachable"),
+}
 OF_NODES = frozenset({"unhealthy", "node_state"})
 """What only a TPU node can suffer."""
 TAKING_DEEDS = frozenset({"preempt", "maintenance"}) | OF_NODES
@@ -249,10 +256,19 @@ def _badly_placed(value: Any) -> str:
     return "" if isinstance(for_s, int | float) and for_s >= 0 else "`node_state`: for_s must be a number of seconds"
 
 
+def _badly_cut(kind: str, value: Any) -> str:
+    fields = {"after_bytes", "for_s"} if kind == "stalled_stream" else {"after_bytes"}
+    given = value if isinstance(value, Mapping) else {}
+    numbers = all(isinstance(number, int | float) and number >= 0 for number in given.values())
+    return "" if set(given) == fields and numbers else f"`{kind}` needs {', '.join(sorted(fields))}: numbers"
+
+
 def _lacking(kind: str, value: Any) -> str:
     """What an order's fields lack; kinds that are no orders judge their values when they strike."""
     if kind == "node_state":
         return _badly_placed(value)
+    if kind in STREAM_DEEDS:
+        return _badly_cut(kind, value)
     fields = ORDERS.get(kind, ())
     if kind in {"kill", "hang", "device_held"} and not (isinstance(value, str) and value):
         return f"`{kind}` names the process: a part of its command line"

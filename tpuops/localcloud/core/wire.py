@@ -39,6 +39,8 @@ class Reply(NamedTuple):
         hold_until: epoch seconds; the skin asks the same request again then and sends only the last answer.
         drop: close the connection without an answer (what the call did is done all the same).
         delay_s: seconds to wait before the answer leaves.
+        cut_at: so many bytes of the body leave; then the connection ends, or where `pause_s` is not 0, the answer
+            stands still for so many seconds before the rest follows.
     """
 
     status: int
@@ -47,6 +49,8 @@ class Reply(NamedTuple):
     hold_until: float | None = None
     drop: bool = False
     delay_s: float = 0.0
+    cut_at: int | None = None
+    pause_s: float = 0.0
 
 
 LINK = "tpuops-local-link://"

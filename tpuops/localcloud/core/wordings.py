@@ -30,6 +30,7 @@ LEGACY_REASONS: Mapping[int, str] = {
     403: "forbidden",
     404: "notFound",
     409: "conflict",
+    408: "uploadBrokenConnection",
     412: "conditionNotMet",
     416: "requestedRangeNotSatisfiable",
     429: "rateLimitExceeded",

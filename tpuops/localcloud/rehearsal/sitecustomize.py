@@ -99,13 +99,17 @@ def _hang() -> None:
 
 
 def _die(words: bytes) -> None:
-    """End the process with the framework's words. What it had buffered is written out if that takes no waiting."""
+    """End the process with the framework's words, its last. What it had buffered is written out first if that takes no
+    waiting."""
     flushed = allocate_lock()
     flushed.acquire()
     start_new_thread(_flush, (flushed,))
     flushed.acquire(timeout=0.2)
     try:
-        os.write(2, words if words.endswith(b"\n") else words + b"\n")
+        errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):  # other threads run until the very end
+            os.dup2(nowhere, stream)
+        os.write(errors, words if words.endswith(b"\n") else words + b"\n")
         with open(_NOTED, "a") as noted:
             noted.write(f"imitated device fault ended process {os.getpid()}: {sys.argv[:1]}\n")
     finally:
