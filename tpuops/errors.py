@@ -83,7 +83,12 @@ class CloudError(TpuopsError):
 
 
 class Transient(CloudError):
-    """A passing fault of the service or of the way to it; the same call may succeed later."""
+    """A passing fault of the service or of the way to it; the same call may succeed later.
+
+    `retry_after_s` is how long the service asked us to wait before that, 0 where it did not say.
+    """
+
+    retry_after_s = 0.0
 
 
 class NoCapacity(CloudError):

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from google.auth import exceptions
 
+from tpuops.cloud.answers import of_http
 from tpuops.cloud.credentials import credentials, refusal
 from tpuops.cloud.endpoints import at, google, is_loopback
 from tpuops.cloud.imports import submodules
@@ -237,6 +238,30 @@ async def test_repeating_stops_when_the_time_is_over_even_with_tries_left():
     with pytest.raises(Transient):
         await repeatedly(slow, clock)
     assert tries == 1
+
+
+@pytest.mark.parametrize(("asked_s", "tries"), [(0.0, TRIES), (11.0, TRIES), (20.0, 3), (LONGEST_S, 1)])
+async def test_a_service_that_says_when_to_come_back_is_not_asked_before_nor_past_the_end(asked_s, tries):
+    clock, made = FastClock(), 0
+
+    async def fail() -> None:
+        nonlocal made
+        made += 1
+        error = Transient("x")
+        error.retry_after_s = asked_s
+        raise error
+
+    with pytest.raises(Transient):
+        await repeatedly(fail, clock)
+    assert (made, len(clock.slept)) == (tries, tries - 1)
+    assert all(slept >= asked_s for slept in clock.slept)
+
+
+@pytest.mark.parametrize(
+    ("header", "asked_s"), [("7", 7.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("-1", 0.0), ("²", 0.0)]
+)
+def test_a_header_that_is_no_number_of_seconds_asks_for_nothing(header, asked_s):
+    assert of_http(429, b"{}", header).retry_after_s == asked_s
 
 
 async def test_a_cancelled_call_is_left_behind_at_once():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import json
 from datetime import UTC, datetime
 
+import google_crc32c
 import pytest
 
 from tests.cloud.conftest import LOSE
 from tests.cloud.documents import BUCKET, LABELS, OBJECT, PRECONDITION
+from tpuops.cloud.port import ObjectStat
 from tpuops.errors import Conflict, Refused
 from tpuops.resources import BucketSpec
 
@@ -53,6 +57,19 @@ async def test_an_object_is_read_with_the_servers_own_time(canned, cloud):
     assert found.data == b"{}"
     assert found.stat.generation == 7
     assert abs((datetime.now(UTC) - found.server_now).total_seconds()) < 5
+
+
+async def test_bytes_that_are_not_what_the_bucket_has_are_asked_for_again(canned, cloud, quick):
+    sums = [google_crc32c.value(data).to_bytes(4, "big") for data in (b"other", b"{}")]
+    heads = [{"X-Goog-Hash": f"crc32c={base64.b64encode(each).decode()}"} for each in sums]
+    canned.say("GET /download/storage/v1/b/b/o/lease.json", *((200, b"{}", head) for head in heads))
+    canned.say("GET /storage/v1/b/b/o/lease.json", (200, OBJECT))
+    assert (await cloud.store("b").read("lease.json")).data == b"{}"
+    assert canned.asked("GET", "/download/") == 2
+    canned.say("GET /download/storage/v1/b/b/o/lease.json", *((200, b"{}", head) for head in heads))
+    file = io.BytesIO()
+    await cloud.store("b").download(ObjectStat("lease.json", 7, 2, "", datetime.now(UTC)), file)
+    assert (file.getvalue(), canned.asked("GET", "/download/")) == (b"{}", 4)
 
 
 async def test_one_question_is_one_request(canned, cloud):

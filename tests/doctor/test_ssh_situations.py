@@ -69,6 +69,7 @@ class Ward(Clinic):
         for _ in range(20):
             if self.typed("ssh", "--env", "tiny", "--command", "true").returncode == 0:
                 return
+            time.sleep(0.2)
         raise AssertionError("nobody can log in any more")
 
     def on_machine(self, line: str) -> str:
@@ -110,6 +111,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory, forge: Forge, tools: Path
     ward = Ward(folder, folder / "home", served, {**env, "CLOUDSDK_CONFIG": str(folder / "gcloud")}, forge)
     ward.write(ALONE)
     ward.run("up", "--env", "tiny")
+    ward.settled()  # a machine that has just started has not told its host keys yet
     assert ward.on_machine("echo in").strip() == "in"
     yield ward
     served.stop()
@@ -275,6 +277,7 @@ def test_a_machine_that_does_not_run(ward: Ward) -> None:
         seen = ward.doctor()["ssh-login"]
     assert (seen["state"], seen["class"], "up" in seen["hint"]) == ("warning", "machine-down", True)
     ward.run("up", "--env", "tiny")
+    ward.settled()  # a machine that has just started has not told its host keys yet
     assert ward.on_machine("echo in").strip() == "in"
 
 

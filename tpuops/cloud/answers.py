@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 CODES: Mapping[int, tuple[int, str]] = {
@@ -40,6 +40,7 @@ class Answer:
     """One refusal. `late`: it came from an operation that had been admitted. `status` 0: no answer came at all.
 
     `text` keeps Google's incident id; `message` is without it, for comparing. `quota`: a QuotaFailure was attached.
+    `retry_after_s`: how long the service asks us to stay away, 0 where it does not say.
     """
 
     status: int
@@ -49,6 +50,7 @@ class Answer:
     late: bool = False
     quota: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict)
+    retry_after_s: float = 0.0
 
     @property
     def message(self) -> str:
@@ -56,12 +58,13 @@ class Answer:
         return " ".join(_EID.sub("", self.text).split())
 
 
-def of_http(status: int, body: bytes | str) -> Answer:
-    """An HTTP reply that is not a success."""
+def of_http(status: int, body: bytes | str, retry_after: str = "") -> Answer:
+    """An HTTP reply that is not a success, with its header Retry-After: seconds; as a date, it is not looked at."""
     error = _error_of(body)
-    if isinstance(error, str):
-        return Answer(status, error or f"HTTP {status}")
-    return _of_status(status, error, late=False)
+    found = (
+        Answer(status, error or f"HTTP {status}") if isinstance(error, str) else _of_status(status, error, late=False)
+    )
+    return replace(found, retry_after_s=float(retry_after) if retry_after.strip().isdecimal() else 0.0)
 
 
 def of_operation(code: int, message: str, details: Sequence[Mapping[str, Any]] = ()) -> Answer:

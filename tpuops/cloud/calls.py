@@ -78,7 +78,7 @@ def _answer(error: Exception) -> Answer | None:
     if isinstance(error, api.GoogleAPICallError):
         reply = error.response
         if isinstance(reply, requests.Response):
-            return of_http(reply.status_code, reply.content)
+            return of_http(reply.status_code, reply.content, reply.headers.get("Retry-After", ""))
         return of_http(error.code or 500, str(error.message))
     if isinstance(
         error, api.RetryError | requests.RequestException | auth.TransportError | ConnectionError | TimeoutError

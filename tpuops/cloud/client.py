@@ -48,6 +48,7 @@ class GoogleCloud:
         self._compute = ComputeService(endpoints, who)
         self._storage = StorageService(endpoints, who)
         self._rest = Rest(endpoints, who)
+        self._numbers: dict[str, str] = {}
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
     def guarded(self, fence: Fence) -> GoogleCloud:
@@ -87,11 +88,13 @@ class GoogleCloud:
         return await self._read("storage.buckets.get", name, lambda: self._storage.bucket(name))
 
     async def project_number(self, project: str) -> str:
-        """The project's number, digits only."""
-        number = await self._read("compute.projects.get", project, lambda: self._compute.project_number(project))
-        if number is None:
-            raise NotFound(f"there is no project {project}", method="compute.projects.get", resource=project)
-        return number
+        """The project's number, digits only; asked for once, since a project keeps it for life."""
+        if project not in self._numbers:
+            number = await self._read("compute.projects.get", project, lambda: self._compute.project_number(project))
+            if number is None:
+                raise NotFound(f"there is no project {project}", method="compute.projects.get", resource=project)
+            self._numbers[project] = number
+        return self._numbers[project]
 
     async def accelerator_types(self, place: Place) -> frozenset[str]:
         """The accelerator types that the TPU service has in a zone."""

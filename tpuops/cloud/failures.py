@@ -188,7 +188,7 @@ def classify(method: str, resource: str, answer: Answer) -> TpuopsError:
         return _closed_bucket(method, resource, answer)
     if isinstance(meaning, str):
         return _access(meaning, method, resource, answer)
-    return meaning(
+    error = meaning(
         f"{_WORDS.get(meaning, 'Google refused')}: {answer.message}",
         method=method,
         resource=resource,
@@ -196,6 +196,9 @@ def classify(method: str, resource: str, answer: Answer) -> TpuopsError:
         reason=answer.reason or answer.name,
         hint=_HINTS.get(meaning, "") if answer.status else _UNANSWERED,
     )
+    if isinstance(error, Transient):
+        error.retry_after_s = answer.retry_after_s
+    return error
 
 
 def _closed_bucket(method: str, resource: str, answer: Answer) -> Refused:

@@ -51,6 +51,11 @@ class StoredObject:
     data: bytes
     server_now: datetime
 
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was written; a Date has whole ones only, so one that was written just now is 0 old."""
+        return max(0.0, (self.server_now - self.stat.updated).total_seconds())
+
 
 class CloudReader(Protocol):
     """Looking, nothing else."""

@@ -7,7 +7,8 @@ repeats what is safe to repeat; when a repeated conditional write says 412 it lo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -75,7 +76,8 @@ class StorageService:
         now: datetime = self._said.date or found.updated
         about = stat(found)  # before the download, which overwrites the blob's own fields with its headers
         try:
-            data = found.download_as_bytes(if_generation_match=found.generation, **_ONCE)
+            with _checked(bucket_name, name):
+                data = found.download_as_bytes(if_generation_match=found.generation, **_ONCE)
         except (api.NotFound, api.PreconditionFailed):
             return self.read(bucket_name, name)  # somebody wrote in between; they cannot do so for ever (1/s an object)
         return StoredObject(about, data, now)
@@ -85,7 +87,8 @@ class StorageService:
         file.seek(0)
         file.truncate()
         blob = self._client().bucket(bucket_name).blob(name)
-        blob.download_to_file(file, if_generation_match=generation, **_ONCE)
+        with _checked(bucket_name, name):
+            blob.download_to_file(file, if_generation_match=generation, **_ONCE)
 
     def write(self, bucket_name: str, name: str, data: bytes, if_generation: int | None) -> ObjectStat:
         """objects.insert."""
@@ -201,6 +204,21 @@ class BucketStore:
 
     def _at(self, name: str) -> str:
         return f"gs://{self._bucket}/{name}"
+
+
+@contextmanager
+def _checked(bucket_name: str, name: str) -> Iterator[None]:
+    """Bytes whose checksum is not the object's were spoilt on the way: another try may bring the right ones."""
+    from google.cloud.storage.exceptions import DataCorruption  # noqa: PLC0415
+
+    try:
+        yield
+    except DataCorruption as error:
+        raise Transient(
+            f"what came of {name} is not what the bucket has",
+            method="storage.objects.get",
+            resource=f"gs://{bucket_name}/{name}",
+        ) from error
 
 
 async def create_bucket(service: StorageService, spec: BucketSpec, caller: Caller) -> Bucket:

@@ -5,6 +5,7 @@ Each change waits until it is done; a change that is repeated finds what it made
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,6 @@ Result = TypeVar("Result")
 
 CHANGE_S = 180.0
 LOOK_S = 0.3
-TRIES = 5
 WRITING = frozenset(
     f"https://www.googleapis.com/auth/{scope}"
     for scope in ("cloud-platform", "devstorage.read_write", "devstorage.full_control")
@@ -175,28 +175,26 @@ class Surroundings:
         return _roles(await self._policy(bucket), member)
 
     async def grant_on_bucket(self, bucket: str, member: str, roles: Sequence[str]) -> None:
-        """Add roles on the bucket; what is there stays. Read, change, write under the policy's etag (4.11)."""
-        path = f"/storage/v1/b/{bucket}/iam"
+        """Add roles on the bucket; what is there stays. Read, change, write under the policy's etag (4.11).
 
-        async def once() -> bool:
-            policy = await self._policy(bucket)
+        Whatever came between, a lost reply too, is seen at the next reading.
+        """
+        path, method = f"/storage/v1/b/{bucket}/iam", "storage.buckets.setIamPolicy"
+        read = lambda: self._rest.json("storage", "GET", path)  # noqa: E731 - asked again by name
+
+        async def once() -> None:
+            policy = await self._caller.ask("storage.buckets.getIamPolicy", bucket, read)
             lacking = [role for role in roles if role not in _roles(policy, member)]
             if not lacking:
-                return True
+                return
             bindings = [*policy.get("bindings", []), *({"role": role, "members": [member]} for role in lacking)]
             body = {**policy, "bindings": bindings}
             try:
-                await self._caller.ask(
-                    "storage.buckets.setIamPolicy", bucket, lambda: self._rest.json("storage", "PUT", path, body=body)
-                )
-            except Conflict:
-                return False
-            return True
+                await self._caller.ask(method, bucket, lambda: self._rest.json("storage", "PUT", path, body=body))
+            except Conflict as error:
+                raise Transient(f"the policy of gs://{bucket} keeps changing", method=method) from error
 
-        for _ in range(TRIES):
-            if await once():
-                return
-        raise Transient(f"the policy of gs://{bucket} keeps changing", method="storage.buckets.setIamPolicy")
+        await repeatedly(once, self._caller.clock)
 
     async def bucket_permissions(self, bucket: str, wanted: Sequence[str]) -> frozenset[str]:
         """Which of these permissions on a bucket the caller has."""
@@ -226,8 +224,10 @@ class Surroundings:
     async def _list(self, method: str, service: str, path: str, items: str) -> list[Any]:
         return await self._again(method, path, lambda: self._rest.pages(service, path, items))
 
-    async def _post(self, method: str, service: str, path: str, body: Any) -> dict[str, Any]:
-        return await self._again(method, path, lambda: self._rest.json(service, "POST", path, body=body))
+    async def _post(
+        self, method: str, service: str, path: str, body: Any, query: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return await self._again(method, path, lambda: self._rest.json(service, "POST", path, query, body))
 
     async def _again(self, method: str, path: str, ask: Callable[[], Result]) -> Result:
         """Asked again after a passing fault: what comes here is harmless twice."""
@@ -242,8 +242,8 @@ class Surroundings:
             await self._get(method.replace("insert", "get"), "compute", f"{path}/{body['name']}")
 
     async def _changed(self, method: str, path: str, body: Mapping[str, Any]) -> None:
-        """A change of Compute Engine's, and the wait for its operation."""
-        operation = await self._post(method, "compute", path, body)
+        """A change of Compute Engine's, and the wait for its operation: a repeated try does not double it (3.3.5)."""
+        operation = await self._post(method, "compute", path, body, {"requestId": str(uuid.uuid4())})
         clock = self._caller.clock
         end = clock.monotonic() + CHANGE_S
         scope = path.removeprefix("/compute/v1/").split("/")

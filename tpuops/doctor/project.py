@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from tpuops.doctor.finding import Check, Finding, Fix, broken, of_error, ok, ski
 from tpuops.doctor.patient import Patient
 from tpuops.environment.problems import did_you_mean
 from tpuops.errors import AccessError, NotFound, Refused, TpuopsError
+from tpuops.remote.files import write_private
 
 NEEDED: Mapping[str, str] = {
     "tpu.googleapis.com": "makes the TPU",
@@ -77,11 +76,7 @@ async def quota_project(patient: Patient) -> Finding:
 def _counting(path: Path, name: str) -> Fix:
     async def run() -> None:
         document = {**json.loads(path.read_bytes()), "quota_project_id": name}
-        partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2)
-        partial.replace(path)
+        write_private(path, json.dumps(document, indent=2))
 
     command = f"gcloud auth application-default set-quota-project {name}"
     return Fix(f"write {name} as the quota project into {path}", run, command)
