@@ -18,7 +18,8 @@ from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore
-from tpuops.errors import CloudError
+from tpuops.errors import TpuopsError
+from tpuops.remote.files import settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Journal:
                 name = f"{self._prefix}{event.at}-{self._count:04d}-{event.kind}.json"
                 try:
                     await self._store.write(name, event.line(), if_generation=None)
-                except CloudError:
+                except TpuopsError:
                     return
                 self._pending.pop(0)
                 self._count += 1
@@ -112,4 +113,6 @@ class Journal:
 
 def _open(spool: Path) -> int:
     spool.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    opened = os.open(spool, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    settle(spool.parent)
+    return opened

@@ -130,7 +130,7 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
         "patience": _patience_s(environment),
         "decisions": _decisions(environment),
         "teardown": _teardown(environment, monkeypatch),
-        "ends": _left_s(Mock(record=RECORD, site=Mock(environment=environment, clock=Mock(now=lambda: NOW)))),
+        "ends": _left_s(Mock(ran_s=0.0, site=Mock(environment=environment))),
         "refused": _refused({**values, "tpu": {**values["tpu"], "provisioning": "spot"}}),
         "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
     }

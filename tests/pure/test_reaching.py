@@ -109,6 +109,23 @@ async def test_a_key_that_appears_late_still_works(after_s: float) -> None:
     assert after_s <= clock.s < after_s + 1
 
 
+@pytest.mark.parametrize("greets_s", [12.0, 25.0, 39.0])
+async def test_a_machine_that_is_slow_to_greet_is_waited_for(greets_s: float) -> None:
+    clock = Clock()
+    connector = Connector(clock, 9999, Barrier.BROKEN)
+    inner = connector.connect
+
+    async def connect(host: object, timeout_s: float) -> str:
+        if timeout_s < greets_s:
+            return await inner(host, timeout_s)
+        clock.s += greets_s
+        return "agent"
+
+    connector.connect = connect  # type: ignore[method-assign]
+    assert await reached(Cloud(OURS.line), clock, connector) == "agent"
+    assert clock.s < 10 + 20 + greets_s + 2
+
+
 async def test_what_no_wait_will_mend_is_not_waited_for() -> None:
     clock, cloud = Clock(), Cloud(OURS.line)
     cloud.project = {"enable-oslogin": "TRUE"}

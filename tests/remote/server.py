@@ -104,10 +104,11 @@ async def _pump(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes])
 
 
 class Proxy:
-    """Passes bytes on to a port until it is told to be silent: a half-open link."""
+    """Passes bytes on to a port until it is told to be silent: a half-open link. It may greet late."""
 
     def __init__(self, port: int) -> None:
         self.target, self.port, self.silent = port, 0, False
+        self.greets_after_s, self.opened = 0.0, 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -118,6 +119,8 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self.opened += 1
+        await asyncio.sleep(self.greets_after_s)
         other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self.target)
         try:
             await asyncio.gather(self._copy(reader, other_writer), self._copy(other_reader, writer))

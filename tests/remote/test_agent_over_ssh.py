@@ -13,17 +13,25 @@ from pathlib import Path
 import pytest
 
 from tests.remote.server import Machine
+from tests.templates.machine import RUN
 from tpuops.errors import Busy, CommandFailed, EnvironmentFileError, Unreachable
 from tpuops.remote import lines, sync
 from tpuops.remote.agent import SshAgent
 from tpuops.remote.port import AgentStatus, Exit, LogChunk, RunSpec
 from tpuops.remote.ssh import SshConnector
 
-COUNT = "import time\nfor i in range(300): print('step=%d' % i); time.sleep(0.01)"
+COUNT = """
+import os, time
+for i in range(300):
+    print("step=%d" % i)
+    time.sleep(0.01)
+    while i == 150 and not os.path.exists(os.path.expanduser("~/go-on")):
+        time.sleep(0.01)
+"""
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 
-def spec(code: str, run_id: str = "r1", **more: object) -> RunSpec:
+def spec(code: str, run_id: str = RUN, **more: object) -> RunSpec:
     values = {"attempt": 1, "command": (sys.executable, "-c", code), **more}
     return RunSpec(run_id=run_id, **values)  # type: ignore[arg-type]
 
@@ -37,8 +45,8 @@ async def agent(connector: SshConnector, machine: Machine) -> AsyncIterator[SshA
 
 async def test_a_run_is_started_followed_and_its_end_told(agent: SshAgent) -> None:
     started = await agent.start(spec("import sys; print('one'); print('two'); sys.exit(3)"))
-    assert started.run_id == "r1" and started.pid > 0
-    told = [item async for item in agent.follow("r1", 1, 0)]
+    assert started.run_id == RUN and started.pid > 0
+    told = [item async for item in agent.follow(RUN, 1, 0)]
     chunks = [item for item in told if isinstance(item, LogChunk)]
     assert b"".join(chunk.data for chunk in chunks) == b"one\ntwo\n" and told[-1] == Exit(3)
     assert (await agent.status()).exit == Exit(3)
@@ -50,15 +58,16 @@ async def test_a_follow_resumes_after_a_broken_connection_without_a_gap(
     pid = (await agent.start(spec(COUNT))).pid
     got = bytearray()
     with pytest.raises(Unreachable):
-        async for item in agent.follow("r1", 1, 0):
+        async for item in agent.follow(RUN, 1, 0):
             assert isinstance(item, LogChunk) and item.offset == len(got)
             got += item.data
             if len(got) > 100:
                 machine.drop()
     again = await connector.connect(machine.host(), 10)
     assert (await again.status()).pid == pid
+    (machine.home / "go-on").touch()
     end = None
-    async for item in again.follow("r1", 1, len(got)):
+    async for item in again.follow(RUN, 1, len(got)):
         if isinstance(item, LogChunk):
             assert item.offset == len(got)
             got += item.data
@@ -70,17 +79,17 @@ async def test_a_follow_resumes_after_a_broken_connection_without_a_gap(
 
 async def test_a_vanished_run_ends_in_a_status(agent: SshAgent, machine: Machine) -> None:
     pid = (await agent.start(spec(SLEEP))).pid
-    record = machine.home / ".tpuops/runs/r1/1/pid.json"
+    record = machine.home / f".tpuops/runs/{RUN}/1/pid.json"
     recorder = lines.json.loads(record.read_text())["recorder"]["pid"]
     os.kill(recorder, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
-    told = [item async for item in agent.follow("r1", 1, 0)]
+    told = [item async for item in agent.follow(RUN, 1, 0)]
     assert isinstance(told[-1], AgentStatus) and not told[-1].alive and told[-1].exit is None
 
 
 async def test_leaving_a_follow_ends_it_on_the_machine_and_not_the_run(agent: SshAgent, machine: Machine) -> None:
     await agent.start(spec(SLEEP))
-    follow = agent.follow("r1", 1, 0)
+    follow = agent.follow(RUN, 1, 0)
     await anext(follow)
     await follow.aclose()  # type: ignore[attr-defined]
     async with asyncio.timeout(5):
@@ -90,7 +99,7 @@ async def test_leaving_a_follow_ends_it_on_the_machine_and_not_the_run(agent: Ss
 
 async def test_another_run_is_busy(agent: SshAgent) -> None:
     await agent.start(spec(SLEEP))
-    with pytest.raises(Busy, match="r1"):
+    with pytest.raises(Busy, match=RUN):
         await agent.start(spec(SLEEP, run_id="r2"))
     assert not (await agent.stop(5)).alive
 

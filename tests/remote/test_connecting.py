@@ -95,6 +95,18 @@ async def test_it_waits_for_sshd(connector: SshConnector, machine: Machine) -> N
     await agent.close()
 
 
+async def test_it_waits_for_a_greeting_that_is_late(connector: SshConnector, machine: Machine) -> None:
+    proxy = Proxy(machine.port)
+    proxy.greets_after_s = 1.5
+    await proxy.open()
+    began = time.monotonic()
+    agent = await connector.connect(machine.host(port=proxy.port), 10)
+    assert 1.5 <= time.monotonic() - began < 5
+    assert proxy.opened == 1, "it asked again instead of waiting"
+    await agent.close()
+    await proxy.end()
+
+
 async def _open_later(machine: Machine) -> None:
     await asyncio.sleep(0.7)
     await machine.open()

@@ -92,10 +92,22 @@ def _copy(template: str, project: Path) -> None:
     partial = project.with_name(f".{project.name}.{secrets.token_hex(4)}.partial")
     try:
         shutil.copytree(templates.folder(template), partial, ignore=_LEFT_OUT)
+        for path in (*partial.rglob("*"), partial):
+            _settle(path)
         partial.rename(project)
+        _settle(project.parent)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def _settle(path: Path) -> None:
+    """Have a file or a folder on the disk, so that what gets its name next is whole also after a power cut."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _put(file: Path, text: str) -> None:
@@ -108,6 +120,7 @@ def _put(file: Path, text: str) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         os.link(partial, file)
+        _settle(file.parent)
     except FileExistsError as error:
         raise EnvironmentFileError(f"{file} exists, and is never written over") from error
     finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 import asyncssh
 
 from tpuops.errors import AccessError
+from tpuops.remote.files import settle
 
 NAME = "id_ed25519"
 
@@ -55,6 +56,7 @@ def _make(path: Path) -> None:
             os.link(partial, path)
     finally:
         partial.unlink()
+    settle(path.parent)  # before any machine is told this key
 
 
 def _public(path: Path) -> str:

@@ -28,7 +28,9 @@ Result = TypeVar("Result")
 
 # asyncssh gives up at the keepalive after the last one counted: (2 + 1) * 4 s = 12 s after the last byte.
 KEEPALIVE_S, KEEPALIVE_COUNT = 4.0, 2
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _ONE_TRY_S = 0.05, 1.0, 15.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_DIAL_S, _ONE_TRY_S = 15.0, 40.0
+"""A machine that is slow to greet (it starts, or looks our name up) needs the longer one."""
 _LONGEST_PAUSE_FOR_KEY_S = 3.0
 """Refused logins are what a guard against strangers counts."""
 _NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
@@ -102,7 +104,7 @@ class SshConnector:
     ) -> Result:
         try_s = min(left_s, _ONE_TRY_S)
         end = asyncio.get_running_loop().time() + try_s
-        way = await self._way(host, try_s)
+        way = await self._way(host, min(try_s, _DIAL_S))
         said = way.get("proxy_command", ())[3:4]  # where a proxy's own words go
         try:
             async with asyncio.timeout_at(end):
