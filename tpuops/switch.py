@@ -49,6 +49,21 @@ def terms(grace: timedelta) -> Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Keeper:
+    """What a machine must know to keep the lease of the run that lives on it, in its controller's stead.
+
+    It does until `until` (epoch seconds, by the server's clock) and as long as the run says something every `stall_s`
+    seconds (None: for ever). `success` and `failure` say what becomes of the machines then: delete or keep.
+    """
+
+    run_id: str
+    until: float
+    stall_s: float | None
+    success: str
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """What the reapers of one environment watch and may delete. `vm` is None where no machine may stand beside."""
 

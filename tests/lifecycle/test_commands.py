@@ -149,7 +149,7 @@ def test_ssh_goes_to_the_vm_and_refuses_a_worker_that_is_not_there(training: Use
     assert done(training, "ssh", "--vm", "--command", "hostname").stdout.startswith("tpuops-tiny-ada-vm")
     refused = done(training, "ssh", "--worker", "3")
     assert refused.returncode == 1
-    assert "its workers are 0 to 0" in refused.stderr
+    assert "it has one worker, 0" in refused.stderr
 
 
 def test_attach_joins_the_session_and_leaving_it_leaves_the_training(training: User) -> None:

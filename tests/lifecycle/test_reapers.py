@@ -159,8 +159,11 @@ def renewed(user: User, *environments: str) -> Iterator[None]:
 
 
 def stepping(user: User) -> int:
-    """How many trainings have written a step."""
-    return sum(1 for path in user.state.rglob("train.log") if b"step=" in path.read_bytes())
+    """How many trainings have written a step; 0 where a folder went while it was being looked through."""
+    try:
+        return sum(1 for path in user.state.rglob("train.log") if b"step=" in path.read_bytes())
+    except FileNotFoundError:
+        return 0
 
 
 def saved(user: User) -> list[str]:

@@ -41,7 +41,7 @@ def told(user: User, name: str) -> dict[str, Any]:
         try:
             return ask(user, "GET", f"/storage/v1/b/{bucket(user)}/o/{quote(name, safe='')}?alt=media")
         except TpuopsError as error:
-            assert "404" in str(error), error
+            assert "No such object" in str(error.evidence), error.evidence
         time.sleep(0.1)
     raise AssertionError(f"nobody wrote {name}")
 

@@ -20,6 +20,7 @@ FILTERS: dict[str, tuple[str, str]] = {
     "cost": (r"(cost: about )\d+\.\d{4}( USD by list price)", r"\1<usd>\2"),
     "goodput": (r"goodput \d+%", "goodput <n>%"),
     "live": (r"(is open, attempt \d+, )(?:no step told yet|step \d+(?:, goodput <n>%)?)", r"\1<how far>"),
+    "left": (r"(?m)^(detached .* last step )\d+", r"\1<step>"),
     "packaged": (r"(?m)^(?:example|hardened|v\d\w*-\d+)  .*\n", ""),
     "bytes": (r"\b\d+(?:\.\d)? (?:B|KiB)\b", "<size>"),
     "generation": (r"\(generation \d+\)", "(generation <n>)"),
@@ -27,6 +28,7 @@ FILTERS: dict[str, tuple[str, str]] = {
     "tools": (r"(?m)^(ok  tools +)Python .*$", r"\1<tools>"),
     "project": (r"\bnumber \d{9,}", "number <project number>"),
     "seconds": (r"\b\d+\.\d s\b *", "<s>  "),
+    "column": (r" {2,}(<s>|took\b)", r"  \1"),  # as wide as the longest of the seconds
 }
 AT_ONCE = re.compile(r"(node|vm) [\w-]+: ")
 """TPU and VM are made and removed at once: which of their lines comes first is no message."""

@@ -76,6 +76,7 @@ class Story:
         self.see("doctor-standing", "doctor")
         self.relabelled()
         self.see("attach-nothing", "attach")
+        self.see("ssh-no-worker", "ssh", "--worker", "3")
         self.see("train", "train")
         self.see("status-trained", "status")
         self.see("logs", "logs")
@@ -99,6 +100,8 @@ class Story:
 
     def live(self) -> None:
         self.user.write(TRAINER, steps="100000", pace="0.5")
+        with (self.user.folder / "environments" / "tiny.yaml").open("a") as file:
+            file.write("limits: {abandoned: 1m}\n")  # so that its machine takes a lease over in seconds
         with self._typed("run") as first:
             first.until(r"\| step=2 ")
             self.see("status-running", "status")
@@ -119,6 +122,8 @@ class Story:
             first.type("C-c")
             self.keep("run-interrupted", ("run",), first)
         self.see("status-unsupervised", "status")
+        self.see("run-detached", "run", "--detach")
+        self.see("status-detached", "status")
         with self._typed("down") as asked:
             asked.until(r"\[y/N\]")
             asked.type("y", "Enter")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.templates.machine import Here, until
+from tests.templates.machine import RUN, Here, until
 from tests.templates.storage_server import StorageServer
 from tpuops.remote import readiness
 from tpuops.remote.readiness import Readiness
@@ -83,7 +83,7 @@ def test_what_a_run_left_is_told_by_its_run_and_a_free_lock_file_is_no_holder(he
 def test_a_living_run_is_told_and_left_alone(here: Here) -> None:
     pid = here.start("import time; time.sleep(600)")["pid"]
     found = looked(here, versions=True)
-    assert (found.alive, found.run_id) == (True, "r1")
+    assert (found.alive, found.run_id) == (True, RUN)
     assert here.ask("status")["pid"] == pid
     assert found.versions["python"] == ".".join(map(str, sys.version_info[:3]))
 
@@ -253,7 +253,7 @@ def test_set_up_apart_from_starting_is_done_once_and_tells_the_versions(here: He
     versions = here.ask("prepare", data=spec)
     assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
     status = here.ask("status")
-    assert (status["run_id"], status["pid"], status["alive"]) == ("r1", 0, False)
+    assert (status["run_id"], status["pid"], status["alive"]) == (RUN, 0, False)
     here.ask("start", data=spec)
     until(lambda: here.ask("status")["exit"])
     assert count.read_text() == "x"

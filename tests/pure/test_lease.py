@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tpuops.cloud.port import ObjectStat, ObjectStore, StoredObject
 from tpuops.errors import AccessError, Busy
 from tpuops.journal import Journal
 from tpuops.stages import lease
+from tpuops.switch import Keeper
 
 
 class Revocable:
@@ -93,7 +94,84 @@ def test_a_holder_whose_machine_was_suspended_asks_before_it_acts(taken: bool) -
     on_a_bucket(act)
 
 
+KEEPER = Keeper("r1", 2e9, 60.0, "delete", "keep")
+
+
+def test_a_lease_that_is_left_to_a_machine_is_nobody_s_who_acts_and_anybody_s_who_comes() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        me, other = (replace(lease.myself("ada", "run", clock), host=host) for host in ("laptop", "desktop"))
+        held = await lease.take(store, NAME, me, clock, Journal(clock, None))
+        generation = await held.leave("node", KEEPER)
+        with pytest.raises(Busy, match="left to node itself"):
+            await held.check()
+        await asyncio.sleep(lease.TTL_S)
+        await held.release()
+        found = await store.read(NAME)
+        assert found is not None
+        assert found.stat.generation == generation, "it was renewed, or given back"
+        kept = lease.parse(found.data)
+        assert (kept.is_kept, kept.keeper) == (True, asdict(KEEPER))
+        assert not lease.is_dead(kept, "node")
+
+        await store.write(NAME, found.data, if_generation=generation)  # as its machine does
+        came = clock.monotonic()
+        next_ = await lease.take(store, NAME, other, clock, Journal(clock, None))
+        assert clock.monotonic() - came < lease.LOOK_S, "it was waited for"
+        await next_.check()
+        await next_.release(back=True)
+        found = await store.read(NAME)
+        assert found is not None
+        assert lease.parse(found.data) == kept
+        await (await lease.take(store, NAME, me, clock, Journal(clock, None))).release()
+        assert await store.read(NAME) is None
+
+    on_a_bucket(act)
+
+
+def test_a_lease_whose_leaving_lost_its_reply_is_left_all_the_same() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        held = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
+        write = store.write
+
+        async def twice(name: str, data: bytes, *, if_generation: int | None) -> ObjectStat:
+            await write(name, data, if_generation=if_generation)
+            return await write(name, data, if_generation=if_generation)
+
+        store.write = twice  # type: ignore[method-assign]
+        generation = await held.leave("node", KEEPER)
+        found = await store.read(NAME)
+        assert found is not None
+        assert (found.stat.generation, lease.parse(found.data).is_kept) == (generation, True)
+        await held.release()
+
+    on_a_bucket(act)
+
+
+def test_a_lease_that_was_lost_cannot_be_left_to_a_machine() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        held = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
+        other = replace(lease.myself("bob", "run", clock), host="elsewhere")
+        await store.write(NAME, other.data(), if_generation=None)
+        with pytest.raises(Busy, match="it is held by bob on elsewhere"):
+            await held.leave("node", KEEPER)
+        found = await store.read(NAME)
+        assert found is not None
+        assert lease.parse(found.data).token == other.token
+
+    on_a_bucket(act)
+
+
 def test_this_machine_s_clock_counts_its_suspensions() -> None:
     up_s = float(Path("/proc/uptime").read_text().split()[0])
     assert abs(SystemClock().elapsed() - up_s) < 5
     assert abs(SystemClock().elapsed() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1
+
+
+@pytest.mark.parametrize(("later_s", "age_s"), [(-0.4, 0.0), (0.0, 0.0), (61.5, 61.5)])
+def test_what_was_written_within_the_second_of_the_answer_is_0_old(later_s: float, age_s: float) -> None:
+    now = datetime(2026, 11, 22, 3, 34, 4, tzinfo=UTC)
+    found = StoredObject(ObjectStat(NAME, 1, 0, "", now - timedelta(seconds=later_s)), b"", now)
+    assert found.age_s == age_s

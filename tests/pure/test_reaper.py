@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -21,11 +23,16 @@ PAST = {
     "readable_s": 5000.0,
     "unknown_s": 0.0,
     "queued": False,
+    "run": None,
 }
 HELD = {"now": 1000.0, "state": "held", "age_s": 20.0, "generation": 7, "grace_s": 0, "token": "t"}
 UNKNOWN = {"now": 1000.0, "state": "unknown", "why": "503"}
 FREE = {"now": 1000.0, "state": "free", "generation": 0}
 LATE = {"now": 1_000_001.0}
+KEEPER = {"run_id": "r1", "until": 2000.0, "stall_s": 60.0, "success": "delete", "failure": "keep"}
+KEPT = {**HELD, "token": "", "keeper": KEEPER}
+RUN = {"run": {"alive": True, "code": None, "silent_s": 5.0, "stalled": False}}
+STALLED = {"run": {**RUN["run"], "silent_s": 61.0, "stalled": True}}
 NEVER = 1e9
 
 ROWS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
@@ -50,6 +57,24 @@ ROWS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "unknown": ("wait", UNKNOWN, {"unknown_s": NEVER}, {}),
     "unknown past the end": ("wait", {**UNKNOWN, **LATE}, {"unknown_s": 3600.0}, {}),
     "unknown long past the end": ("reap", {**UNKNOWN, **LATE}, {"unknown_s": 3601.0}, {}),
+    "kept": ("keep", KEPT, RUN, {}),
+    "kept, and just renewed": ("wait", {**KEPT, "age_s": 5.0}, RUN, {}),
+    "kept, and nobody renewed it for long": ("keep", {**KEPT, "age_s": NEVER}, RUN, {}),
+    "kept past the end of the machines": ("keep", KEPT, RUN, {"end": 10.0}),
+    "kept past its limit": ("leave", {**KEPT, "now": 2001.0}, RUN, {}),
+    "kept while nothing was said": ("leave", KEPT, STALLED, {}),
+    "kept, and done": ("reap", KEPT, {"run": {**RUN["run"], "alive": False, "code": 0}}, {}),
+    "kept, and failed": ("leave", KEPT, {"run": {**RUN["run"], "alive": False, "code": 3}}, {}),
+    "kept, and vanished": ("leave", KEPT, {"run": {**RUN["run"], "alive": False, "code": None}}, {}),
+    "failed, and its machine is to go": (
+        "reap",
+        {**KEPT, "keeper": {**KEEPER, "failure": "delete"}},
+        {"run": {**RUN["run"], "alive": False, "code": 3}},
+        {},
+    ),
+    "to be ended by one that is gone": ("leave", {**KEPT, "token": "another reaper"}, RUN, {}),
+    "kept for a run that is not here": ("wait", KEPT, {}, {}),
+    "kept for one that is not here, and old": ("reap", {**KEPT, "age_s": 901.0}, {}, {}),
     "unknown, and no time": ("wait", {**UNKNOWN, "now": None}, {"unknown_s": NEVER}, {}),
 }
 
@@ -83,6 +108,19 @@ def test_the_servers_times_are_read(text: str, reaper: ModuleType) -> None:
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-20T16:53:52Z", None, 7])
 def test_what_is_no_time_is_none(text: Any, reaper: ModuleType) -> None:
     assert sys.modules["api"].seconds(text) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [None, {}, [], {**KEEPER, "until": "soon"}, {key: KEEPER[key] for key in KEEPER if key != "stall_s"}],
+)
+def test_what_is_not_known_whole_is_not_kept(told: Any, reaper: ModuleType) -> None:
+    assert not reaper.is_keeper(told)
+    assert reaper.is_keeper({**KEEPER, "stall_s": None, "of a later version": 7})
+
+
+def test_a_keeper_is_told_as_the_machine_reads_it(reaper: ModuleType) -> None:
+    assert reaper.is_keeper(json.loads(json.dumps(asdict(orders_of.Keeper("r1", 1e9, None, "delete", "keep")))))
 
 
 def test_a_controller_knows_that_it_lost_its_lease_long_before_any_reaper_acts() -> None:

@@ -17,6 +17,9 @@ from typing import Any
 
 from tpuops import templates
 
+RUN = f"r{os.getpid()}"
+"""A run's id. The agent ends what carries its run's id, and here it sees all of the host: others test it too."""
+
 
 class Here:
     """This machine, as the agent sees it."""
@@ -51,14 +54,14 @@ class Here:
 
     def spec(self, code: str, attempt: int = 1, **more: Any) -> bytes:
         command = [sys.executable, "-c", code]
-        return json.dumps({"run_id": "r1", "attempt": attempt, "command": command, **more}).encode()
+        return json.dumps({"run_id": RUN, "attempt": attempt, "command": command, **more}).encode()
 
     def start(self, code: str, attempt: int = 1, **more: Any) -> dict[str, Any]:
         status: dict[str, Any] = self.ask("start", data=self.spec(code, attempt, **more))
         return status
 
     def attempt(self, name: str, attempt: int = 1) -> Path:
-        return self.home / ".tpuops" / "runs" / "r1" / str(attempt) / name
+        return self.home / ".tpuops" / "runs" / RUN / str(attempt) / name
 
     def pids(self, attempt: int = 1) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.attempt("pid.json", attempt).read_text())
@@ -69,7 +72,7 @@ class Here:
 
     def followed(self, attempt: int = 1, offset: int = 0) -> tuple[bytes, dict[str, Any]]:
         """The whole log from `offset` on and the end, as `follow` pushed them."""
-        process = self.popen("follow", "r1", str(attempt), str(offset))
+        process = self.popen("follow", RUN, str(attempt), str(offset))
         log, end = b"", {}
         for line in process.stdout or ():
             document = json.loads(line)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.templates.machine import Here
+from tests.templates.machine import RUN, Here
 from tests.templates.storage_server import StorageServer
 
 OUTPUTS = "import os\nfor n in range(3): open(os.environ['TPUOPS_OUTPUTS'] + '/f%d' % n, 'w').write('x' * n)"
@@ -25,17 +25,17 @@ def uploads(storage: StorageServer) -> int:
 
 def test_outputs_logs_and_the_setup_log_are_saved(here: Here, storage: StorageServer) -> None:
     run(here, storage, setup=[["echo", "set up"]])
-    found = here.ask("collect", "b", "runs/r1")
+    found = here.ask("collect", "b", f"runs/{RUN}")
     assert found["failed"] == []
     assert [file["name"] for file in found["saved"]] == sorted(storage.objects) == [
-        "runs/r1/logs/1/exit.json",
-        "runs/r1/logs/1/train.log",
-        "runs/r1/logs/setup.log",
-        "runs/r1/outputs/f0",
-        "runs/r1/outputs/f1",
-        "runs/r1/outputs/f2",
+        f"runs/{RUN}/logs/1/exit.json",
+        f"runs/{RUN}/logs/1/train.log",
+        f"runs/{RUN}/logs/setup.log",
+        f"runs/{RUN}/outputs/f0",
+        f"runs/{RUN}/outputs/f1",
+        f"runs/{RUN}/outputs/f2",
     ]  # fmt: skip
-    assert storage.objects["runs/r1/outputs/f2"] == b"xx"
+    assert storage.objects[f"runs/{RUN}/outputs/f2"] == b"xx"
     for file in found["saved"]:
         stored = storage.document(file["name"])
         assert (file["md5"], file["size"]) == (stored["md5Hash"], int(stored["size"]))
@@ -46,7 +46,7 @@ def test_what_is_there_is_not_sent_again_and_what_changed_is(here: Here, storage
     first = here.ask("collect", "b", "p")
     before = uploads(storage)
     assert here.ask("collect", "b", "p") == first and uploads(storage) == before
-    (here.home / ".tpuops/runs/r1/outputs/f1").write_text("new")
+    (here.home / f".tpuops/runs/{RUN}/outputs/f1").write_text("new")
     here.ask("collect", "b", "p")
     assert uploads(storage) == before + 1 and storage.objects["p/outputs/f1"] == b"new"
 
@@ -89,7 +89,7 @@ def test_bytes_that_arrive_wrong_are_sent_again(here: Here, storage: StorageServ
 def test_a_large_file_goes_in_pieces(here: Here, storage: StorageServer, faults: list[tuple[str, int]]) -> None:
     run(here, storage, "pass")
     data = os.urandom(1 << 20) * 19 + b"end"
-    (here.home / ".tpuops/runs/r1/outputs/large").write_bytes(data)
+    (here.home / f".tpuops/runs/{RUN}/outputs/large").write_bytes(data)
     storage.faults = list(faults)
     assert here.ask("collect", "b", "p")["failed"] == []
     assert storage.objects["p/outputs/large"] == data and not storage.faults
@@ -98,7 +98,7 @@ def test_a_large_file_goes_in_pieces(here: Here, storage: StorageServer, faults:
 
 def test_links_out_of_the_outputs_are_not_followed_and_said(here: Here, storage: StorageServer) -> None:
     run(here, storage)
-    outputs = here.home / ".tpuops/runs/r1/outputs"
+    outputs = here.home / f".tpuops/runs/{RUN}/outputs"
     (here.home / "secret").write_text("secret")
     (outputs / "out").symlink_to(here.home / "secret")
     (outputs / "folder-out").symlink_to(here.home)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.templates.machine import Here, until
+from tests.templates.machine import RUN, Here, until
 from tpuops import templates
 
 SOURCES = sorted(templates.folder("worker/agent").glob("*.py"))
@@ -95,7 +95,7 @@ def test_an_unknown_command_says_what_there_is(here: Here) -> None:
 
 def test_a_hostile_spec_is_refused_not_run(here: Here) -> None:
     for command in ([], "rm -rf x", [1, 2]):
-        spec = {"run_id": "r1", "attempt": 1, "command": command}
+        spec = {"run_id": RUN, "attempt": 1, "command": command}
         assert here.refused("start", data=json.dumps(spec).encode())["kind"] == "usage"
 
 
@@ -126,10 +126,16 @@ def test_the_kernels_lines_from_before_the_attempt_are_kept_apart(here: Here) ->
     assert "device_files" not in json.loads(base64.b64decode(rehearsed["machine.json"]))
 
 
+def _states(pid: int) -> list[str]:
+    """Of each thread of a process."""
+    texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return [text.rpartition(")")[2].split()[0] for text in texts]
+
+
 def test_the_stacks_tell_of_each_thread_where_it_stands(here: Here) -> None:
     here.start("import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); time.sleep(600)")
     pid = here.pids()["training"]["pid"]
-    until(lambda: len(list(Path(f"/proc/{pid}/task").iterdir())) == 2)
+    until(lambda: _states(pid) == ["S", "S"])
     lines = base64.b64decode(here.ask("evidence")["stacks.txt"]).decode().splitlines()
     threads = [line for line in lines if line.startswith(f"process {pid} thread ")]
     assert len(threads) == 2

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.templates.machine import Here, kill, until
+from tests.templates.machine import RUN, Here, kill, until
 
 SLEEPER = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 COUNTER = "import time\nfor i in range(400): print(i); time.sleep(0.005)"
@@ -33,7 +33,7 @@ def test_an_exit_code_and_every_line_arrive(here: Here) -> None:
     status = here.start(
         "import sys\nfor i in range(1000): print('line', i)\nsys.stderr.write('no newline')\nsys.exit(7)"
     )
-    assert status["run_id"] == "r1" and status["pid"] > 0
+    assert status["run_id"] == RUN and status["pid"] > 0
     log, end = here.followed()
     assert log == b"".join(b"line %d\n" % i for i in range(1000)) + b"no newline"
     assert (end["exit"]["code"], end["exit"]["signal"]) == (7, 0)
@@ -66,7 +66,7 @@ def test_another_run_is_refused_while_one_lives(here: Here) -> None:
     here.start(SLEEPER)
     other = json.loads(here.spec(SLEEPER))
     error = here.refused("start", data=json.dumps({**other, "run_id": "r2"}).encode())
-    assert error["kind"] == "busy" and "r1" in error["message"]
+    assert error["kind"] == "busy" and RUN in error["message"]
 
 
 def test_a_run_id_cannot_lead_elsewhere(here: Here) -> None:
@@ -152,7 +152,7 @@ def test_stop_without_a_run_and_twice_is_fine(here: Here) -> None:
 
 
 def test_a_program_that_is_not_there_says_so_in_the_log(here: Here) -> None:
-    here.ask("start", data=json.dumps({"run_id": "r1", "attempt": 1, "command": ["no-such-program"]}).encode())
+    here.ask("start", data=json.dumps({"run_id": RUN, "attempt": 1, "command": ["no-such-program"]}).encode())
     log, end = here.followed()
     assert end["exit"]["code"] == 127 and b"no-such-program" in log
 
@@ -165,7 +165,7 @@ def test_follow_goes_on_from_an_offset_and_cuts_at_lines(here: Here) -> None:
 
 def test_follow_leaves_when_its_reader_does(here: Here) -> None:
     here.start(SLEEPER)
-    process = here.popen("follow", "r1", "1", "0")
+    process = here.popen("follow", RUN, "1", "0")
     assert process.stdout is not None and process.stdout.readline()
     process.communicate(timeout=2)
     assert process.returncode == 0
@@ -175,7 +175,7 @@ def test_a_follower_hears_of_the_end_within_50_ms(here: Here) -> None:
     delays = []
     for attempt in range(1, 8):
         here.start("import time\nprint('up', flush=True)\ntime.sleep(600)", attempt=attempt)
-        process = here.popen("follow", "r1", str(attempt), "0")
+        process = here.popen("follow", RUN, str(attempt), "0")
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(0.1)
@@ -189,7 +189,7 @@ def test_a_follower_hears_of_the_end_within_50_ms(here: Here) -> None:
 
 def test_following_an_idle_run_costs_next_to_nothing(here: Here) -> None:
     here.start(SLEEPER)
-    process = here.popen("follow", "r1", "1", "0")
+    process = here.popen("follow", RUN, "1", "0")
     time.sleep(0.5)
 
     def ticks() -> int:
@@ -210,8 +210,8 @@ def test_the_training_environment_is_told(here: Here) -> None:
     )
     env = json.loads(here.followed()[0])
     assert env["GREETING"] == "a 'b' \"c\" $d\n\\e" and env["TPUOPS_CHECKPOINTS"] == "gs://b/c"
-    assert env["TPUOPS_RUN_ID"] == "r1" and env["TPUOPS_ATTEMPT"] == "1" and env["PYTHONUNBUFFERED"] == "1"
-    assert env["TPUOPS_OUTPUTS"] == str(here.home / ".tpuops/runs/r1/outputs") and "SSH_CONNECTION" not in env
+    assert env["TPUOPS_RUN_ID"] == RUN and env["TPUOPS_ATTEMPT"] == "1" and env["PYTHONUNBUFFERED"] == "1"
+    assert env["TPUOPS_OUTPUTS"] == str(here.home / f".tpuops/runs/{RUN}/outputs") and "SSH_CONNECTION" not in env
     assert not here.attempt("launch.json").exists(), "the environment does not stay on the disk"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.templates.machine import Here, tar_of
+from tests.templates.machine import RUN, Here, tar_of
 from tpuops.remote import sync
 
 
@@ -109,7 +109,7 @@ def test_training_runs_in_the_tree_and_old_trees_go(here: Here) -> None:
         (folder / "train.py").write_text(f"import os; print({number}, os.getcwd())")
         digest = sync.digest(folder)
         here.ask("sync", digest, data=b"".join(sync.tar(folder)))
-    spec = {"run_id": "r1", "attempt": 1, "command": ["python3", "train.py"]}
+    spec = {"run_id": RUN, "attempt": 1, "command": ["python3", "train.py"]}
     here.ask("start", data=json.dumps(spec).encode())
     assert here.followed()[0] == f"7 {there(here, digest)}\n".encode()
     assert len([path for path in there(here, "").iterdir() if path.name != "current"]) <= 4
@@ -124,7 +124,7 @@ def test_outputs_written_into_the_tree_land_in_the_runs_folder(here: Here) -> No
     code = "import os\nos.makedirs('outputs', exist_ok=True)\nopen('outputs/a', 'w')\nopen('results/deep/b', 'w')"
     here.start(code, outputs=["outputs", "results/deep"])
     assert here.followed()[1]["exit"]["code"] == 0
-    saved = here.home / ".tpuops/runs/r1/outputs"
+    saved = here.home / f".tpuops/runs/{RUN}/outputs"
     assert sorted(path.relative_to(saved).as_posix() for path in saved.rglob("*") if path.is_file()) == [
         "a",
         "results/deep/b",

@@ -6,19 +6,14 @@ Reads only: it gathers each attempt's log, how it ended and the evidence that wa
 
 from __future__ import annotations
 
-import json
-import re
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tpuops.cloud.port import ObjectStat
 from tpuops.diagnosis.engine import engine_for
 from tpuops.diagnosis.logs import Known, report_of, report_of_attempt
-from tpuops.diagnosis.signatures import Texts
-from tpuops.diagnosis.verdict import Evidence, Past, Shape, WorkerEvidence
+from tpuops.diagnosis.verdict import Evidence, Past, Shape
 from tpuops.errors import AccessError, RemoteError, TpuopsError
 from tpuops.facts import catalogue
 from tpuops.lifecycle import refused
@@ -26,34 +21,15 @@ from tpuops.lifecycle.logs import recorded
 from tpuops.lifecycle.machine import agent_on, found_node
 from tpuops.lifecycle.refused import Refusal
 from tpuops.lifecycle.site import Site
+from tpuops.lifecycle.trace import LOG_BYTES, Trace, evidence_of, from_bucket
 from tpuops.remote.port import Agent, Exit, LogChunk
 from tpuops.resources import Node
 from tpuops.stages import evidence, signatures
-from tpuops.stages import run as runs
 from tpuops.stages.record import RunRecord
 from tpuops.stages.recover import budgets_of
 
 NEWEST = "newest"
 """In place of a run id: the run on record."""
-LOG_BYTES = 32 << 20
-"""Kept of a log's end; what explains a failure stands there."""
-_SAVED = re.compile(r"/(?:saved/logs|evidence)/(?P<attempt>\d+)/(?P<name>.+)$")
-
-
-@dataclass(slots=True)
-class Trace:
-    """One attempt's remains. `source` is bucket or machine; `exit` is None where nobody recorded it; `alive`: it runs.
-
-    `found` is what machine and API knew of the failure, `done` what was done about it.
-    """
-
-    attempt: int
-    log: bytes = b""
-    source: str = ""
-    exit: Exit | None = None
-    alive: bool = False
-    found: evidence.Found = field(default_factory=evidence.Found)
-    done: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +81,7 @@ async def traces(site: Site, asked: str) -> Traces:
 
 async def _left(site: Site, run_id: str, node: Node | None) -> dict[int, Trace]:
     """What is left of each attempt, by number."""
-    found = {trace.attempt: trace for trace in await _from_bucket(site, run_id)}
+    found = {trace.attempt: trace for trace in await from_bucket(site, run_id)}
     if node is not None and node.is_ready:
         found.update({trace.attempt: trace for trace in await _from_machine(site, node, run_id, found)})
     return found
@@ -136,7 +112,7 @@ def documents(found: Traces, site: Site, shape: Shape | None) -> list[dict[str, 
             document = report_of([(name, trace.log)], stands_on, engine=engine)
             assert isinstance(document, dict)
         else:
-            told = _evidence(trace, environment.train.progress or "", texts)
+            told = evidence_of(trace, environment.train.progress or "", texts)
             document = report_of_attempt(Known(name, told, past, found.best_step), stands_on, budgets)
         listed.append(document | _about(found, trace))
     if found.refusal is not None:
@@ -156,65 +132,6 @@ def _about(found: Traces, trace: Trace | None) -> dict[str, Any]:
         "exit_code": None if trace is None or trace.exit is None else trace.exit.code,
         "done": "" if trace is None else trace.done.get("action", ""),
     }
-
-
-def _evidence(trace: Trace, progress: str, texts: Texts) -> Evidence:
-    assert trace.exit is not None
-    node, stalled = trace.found.node, trace.found.silence_s is not None
-    worker = WorkerEvidence(
-        log=trace.log,
-        exit_code=None if stalled else trace.exit.code,  # the end that we made of it explains nothing
-        signal=0 if stalled else trace.exit.signal,
-        kernel_log=trace.found.kernel_log,
-        devices=trace.found.devices,
-    )
-    return Evidence(
-        (worker,),
-        node_state=node.state if node else "",
-        node_health=node.health if node else "",
-        silence_s=trace.found.silence_s,
-        phase=trace.found.phase,
-        symptoms=trace.found.symptoms,
-        vm_events=trace.found.events,
-        progress=progress,
-        signatures=texts,
-    )
-
-
-async def _from_bucket(site: Site, run_id: str) -> list[Trace]:
-    """The attempts whose logs or evidence were saved."""
-    files: dict[int, dict[str, ObjectStat]] = defaultdict(dict)
-    for kind in ("saved/logs/", "evidence/"):
-        for stat in await site.store.list(f"{runs.prefix(run_id)}{kind}"):
-            named = _SAVED.search(stat.name)
-            if named is not None:
-                files[int(named["attempt"])][named["name"]] = stat
-    return [await _saved(site, number, files[number]) for number in sorted(files)]
-
-
-async def _saved(site: Site, number: int, files: Mapping[str, ObjectStat]) -> Trace:
-    async def content(name: str) -> bytes:
-        kept = await site.store.read(files[name].name) if name in files else None
-        return b"" if kept is None else kept.data
-
-    ended = await content("exit.json")
-    known = ("kernel-attempt.txt", "machine.json", evidence.STALLED)
-    texts = {name: await content(name) for name in known if name in files}
-    return Trace(
-        number,
-        log=(await content("train.log"))[-LOG_BYTES:],
-        source="bucket",
-        exit=_exit(ended),
-        found=evidence.found_in(texts),
-    )
-
-
-def _exit(data: bytes) -> Exit | None:
-    try:
-        told = json.loads(data)
-        return Exit(int(told["code"]), int(told.get("signal", 0)))
-    except (ValueError, TypeError, KeyError):
-        return None
 
 
 async def _from_machine(site: Site, node: Node, run_id: str, known: Mapping[int, Trace]) -> list[Trace]:

@@ -16,7 +16,7 @@ from tpuops.lifecycle.stop import Stopped
 from tpuops.lifecycle.up import Upped
 from tpuops.plan import Change, Plan, Role, Verb
 from tpuops.resources import Observed
-from tpuops.stages.record import RunRecord
+from tpuops.stages.record import ENDED, RunRecord
 from tpuops.stages.spend import hourly
 from tpuops.stages.teardown import Torn
 
@@ -106,6 +106,7 @@ def _run(found: Standing, record: RunRecord) -> dict[str, Any]:
         "best_step": doing.get("best_step", record.best_step),
         "goodput": doing.get("goodput", past.get("goodput")),
         "ended_as": report.get("outcome"),
+        **({} if found.ended is None else {"state": ENDED, "ended_as": found.ended.end[0]}),
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tpuops.cloud.port import StoredObject
 from tpuops.errors import StillBilling, Transient
 from tpuops.lifecycle.consent import Agree, nobody
 from tpuops.lifecycle.site import Site, holding, unfenced
 from tpuops.lifecycle.stop import GRACE_S, anothers, refuse_anothers, stopped, words
+from tpuops.lifecycle.trace import Trace, ended, is_gone
 from tpuops.plan import Plan
 from tpuops.resources import Observed
 from tpuops.stages import lease
@@ -19,13 +20,15 @@ from tpuops.stages.teardown import Torn, kept_bucket, remove, standing, unknown
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands, who holds the lease (its age in seconds by the server's clock), and the run on record."""
+    """What stands, who holds the lease (its age in seconds by the server's clock), and the run on record; how that
+    ended where nobody watched and nobody was told yet."""
 
     observed: Observed
     holder: lease.Holder | None
     holder_age_s: float
     record: RunRecord | None
     held: StoredObject | None = None
+    ended: Trace | None = None
 
     @property
     def supervised(self) -> bool:
@@ -35,7 +38,10 @@ class Standing:
 
 async def status(site: Site) -> Standing:
     """Look at everything; changes nothing. Raises `Busy` for a record of a later version."""
-    return await _recorded(site, await look(site.cloud, site.desired))
+    found = await _recorded(site, await look(site.cloud, site.desired))
+    if found.record is None or not is_gone(found.record, found.observed.node):
+        return found
+    return replace(found, ended=await ended(site, found.record))
 
 
 async def _recorded(site: Site, observed: Observed) -> Standing:
@@ -46,8 +52,7 @@ async def _recorded(site: Site, observed: Observed) -> Standing:
     record = await Records(site.store, f"{site.prefix}run.json").read()
     if held is None:
         return Standing(observed, None, 0.0, record)
-    age_s = (held.server_now - held.stat.updated).total_seconds()
-    return Standing(observed, lease.parse(held.data), age_s, record, held)
+    return Standing(observed, lease.parse(held.data), held.age_s, record, held)
 
 
 async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Torn:

@@ -74,7 +74,8 @@ async def close(story: Story, report: Report, *, tear_down: bool) -> Report:
     await story.note()
     done = await torn_down(story.site, story.crew, report, tear_down=tear_down)
     if not done.remains:
-        story.record = replace(story.record, state=CLOSED)
+        outcome = {"report": {**recorded(report), "cost_usd": done.cost_usd}}  # for whoever was not told of this end
+        story.record = replace(story.record, state=CLOSED, outcome=outcome)
         await story.note()
     return done
 

@@ -86,13 +86,14 @@ async def _overwritten(site: Site, found: StoredObject, me: lease.Holder) -> int
 def _question(site: Site, seen: Lock) -> str:
     assert seen.holder is not None
     state = "it may still act" if seen.acts else "it cannot act any more"
+    if seen.holder.is_kept:
+        state = "its run goes on, and nobody ends that"
     return f"break the lease of {site.environment.name}, held by {seen.holder.words()} ({state})?"
 
 
 def _seen(found: StoredObject) -> Lock:
-    age_s = (found.server_now - found.stat.updated).total_seconds()
     acts = not lease.is_free(found, lease.here())
-    return Lock(lease.parse(found.data), found.stat.generation, age_s, acts)
+    return Lock(lease.parse(found.data), found.stat.generation, found.age_s, acts)
 
 
 async def _read(site: Site) -> StoredObject | None:

@@ -74,14 +74,20 @@ async def way_to_worker(site: Site, node: Node, index: int) -> Way:
         Unreachable: it has not published its host keys.
     """
     if not 0 <= index < len(node.workers):
-        last = len(node.workers) - 1
-        raise TpuopsError(f"TPU {node.name} has no worker {index}", hint=f"its workers are 0 to {last}")
+        raise TpuopsError(f"TPU {node.name} has no worker {index}", hint=_numbered(len(node.workers)))
     grown = hostkeys.grown(node, site.clock.now())
     told = await hostkeys.of_worker(site.cloud, node, index, site.route.told, grown)
     keys = _published(told, f"worker {index} of {node.name}")
     added = await _let_in(site, lambda ours, need: list_on_node(ours, need, unfenced(site), node))
     host = await worker_at(site.cloud, node, keys, site.route, index)
     return Way(host, node, NEW_KEY_S if added else CONNECT_S)
+
+
+def _numbered(workers: int) -> str:
+    """Which numbers a node's workers have, as people say it."""
+    if not workers:
+        return "it has none yet"
+    return "it has one worker, 0" if workers == 1 else f"it has {workers} workers, 0 to {workers - 1}"
 
 
 async def worker_host(site: Site, node: Node, index: int) -> Host:

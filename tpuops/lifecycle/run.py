@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, StillBilling, TpuopsError
 from tpuops.lifecycle import refused
+from tpuops.lifecycle.detach import detached
 from tpuops.lifecycle.finish import (
     DONE,
     LIMIT,
@@ -21,42 +22,55 @@ from tpuops.lifecycle.finish import (
 from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
-from tpuops.lifecycle.supervise import supervise
+from tpuops.lifecycle.supervise import supervise, unwatched
 from tpuops.lifecycle.told import untold
+from tpuops.lifecycle.trace import ended, is_gone, kept_results
 from tpuops.lifecycle.up import compared, planned, provision
 from tpuops.plan import Verb
+from tpuops.resources import Observed
 from tpuops.stages.access import let_in
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
-from tpuops.stages.record import ENDED, RUNNING
+from tpuops.stages.record import ENDED, RUNNING, Records
 from tpuops.stages.teardown import Left, kept_bucket, seen, standing, unknown
-from tpuops.stages.watch import AttemptEnd
+from tpuops.stages.watch import Attempt, AttemptEnd
 
 STOP_GRACE_S = 20.0
 
 
-async def train(site: Site, source: Source) -> Report:
-    """Train on what stands; outputs are saved, nothing is torn down.
+async def train(site: Site, source: Source, *, detach: bool = False) -> Report:
+    """Train on what stands; outputs are saved, nothing is torn down. With `detach` the run is left to its machine.
 
     Raises:
-        TpuopsError: nothing is provisioned (hint: `tpuops up`).
+        TpuopsError: nothing is provisioned (hint: `tpuops up`), and no run is done that nobody was told of.
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
         AccessError: a secret cannot be read; nothing was made.
     """
     trainable(site.environment)
     await site.secrets.values()
-    plan, _ = await compared(site)
+    plan, observed = await compared(site)
     absent = [change for change in plan.effects if change.verb is not Verb.CHANGE]
-    if absent:
+    if absent and not await _is_done(site, observed):
         missing = ", ".join(f"{change.name} ({change.reason})" for change in absent)
         name = site.environment.name
         raise TpuopsError(f"environment {name} is not up: {missing}", hint=f"{site.typed('up')} provisions it")
     async with holding(site, "train", plan) as crew:
-        return await _told(site, crew, source, tear_down=False)
+        return await _told(site, crew, source, tear_down=False, detach=detach)
 
 
-async def run(site: Site, source: Source) -> Report:
+async def _is_done(site: Site, observed: Observed) -> bool:
+    """Whether the run on record finished by itself, with nobody there to hear of it, and its machine is gone."""
+    record = None if observed.bucket is None else await Records(site.store, f"{site.prefix}run.json").read()
+    if record is None or not is_gone(record, observed.node):
+        return False
+    found = await ended(site, record)
+    return found is not None and found.end[0] == "done"
+
+
+async def run(site: Site, source: Source, *, detach: bool = False) -> Report:
     """Provision, train, survive, save, tear down. Interrupted, it does what `teardown.interrupt` says and raises on.
+
+    With `detach` the run is left to its machine as soon as it is seen alive.
 
     Raises:
         EnvironmentFileError: the file asks for more than training can do; nothing was called.
@@ -66,18 +80,23 @@ async def run(site: Site, source: Source) -> Report:
     await site.secrets.values()
     plan, _ = await planned(site)
     async with holding(site, "run", plan) as crew:
-        return await _told(site, crew, source, tear_down=True)
+        return await _told(site, crew, source, tear_down=True, detach=detach)
 
 
-async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool) -> Report:
+async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool, detach: bool) -> Report:
     """The whole of it under the lease; an interruption is answered as the file says before it goes on upwards."""
-    story = await open_story(site, crew, source)
+    try:
+        story = await open_story(site, crew, source)
+    except Busy:
+        raise
+    except TpuopsError as error:  # nothing can be said of the run, but of what stands
+        return await _left_alone(site, crew, error)
     try:
         if story.record.state == ENDED:
             return await _closed(story, tear_down=tear_down)
         if (past := await untold(story)) is not None:
             return past
-        return await _provisioned(story, tear_down=tear_down)
+        return await _carried_out(story, tear_down=tear_down, detach=detach)
     except asyncio.CancelledError:
         await _interrupted(story, tear_down=tear_down)
         raise
@@ -95,7 +114,8 @@ async def _closed(story: Story, *, tear_down: bool) -> Report:
     return await close(story, report, tear_down=tear_down)
 
 
-async def _provisioned(story: Story, *, tear_down: bool) -> Report:
+async def _provisioned(story: Story, *, tear_down: bool) -> Report | None:
+    """Make what is missing; a report where that failed."""
     site, crew = story.site, story.crew
     try:
         story.node = await provision(site, crew)
@@ -107,8 +127,19 @@ async def _provisioned(story: Story, *, tear_down: bool) -> Report:
         if story.record.state == RUNNING and await _may_live(site, crew):
             return await _unwatched(story, error)
         return await torn_down(site, crew, _failure(error), tear_down=tear_down)
+    return None
+
+
+async def _carried_out(story: Story, *, tear_down: bool, detach: bool) -> Report:
+    site = story.site
     try:
-        return await finish(story, await supervise(story), tear_down=tear_down)
+        ended = await unwatched(story)
+        if ended is None and (failed := await _provisioned(story, tear_down=tear_down)) is not None:
+            return failed
+        end = ended or await supervise(story, detach=detach)
+        if isinstance(end, Attempt):
+            return await detached(story, end, tear_down=tear_down)
+        return await finish(story, end, tear_down=tear_down)
     except LimitReached as error:
         return await _limited(story, error, tear_down=tear_down)
     except (NoCapacity, QuotaExceeded) as error:
@@ -138,6 +169,9 @@ async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Rep
 
 async def _stopped(story: Story, report: Report) -> Report:
     """Stop the training gracefully and save its results; the report with them, and with what could not be saved."""
+    if story.node is None:  # its machine is gone
+        found = await kept_results(story.site, story.record.run_id)
+        return replace(report, saved=tuple(asdict(file) for file in found))
     agent = await reached(story)
     if isinstance(agent, AttemptEnd):
         return report
@@ -150,14 +184,18 @@ async def _stopped(story: Story, report: Report) -> Report:
 
 async def _unwatched(story: Story, error: TpuopsError) -> Report:
     """We cannot go on, yet the training may: touch nothing, and name what goes on billing."""
-    story.site.journal.record("run.unwatched", why=error.message)
-    desired, why = story.site.desired, "training may go on there; tpuops stopped watching it"
-    observed, problem = await seen(desired, story.crew)
+    return replace(await _left_alone(story.site, story.crew, error), run=summary(story))
+
+
+async def _left_alone(site: Site, crew: Crew, error: TpuopsError) -> Report:
+    site.journal.record("run.unwatched", why=error.message)
+    desired, why = site.desired, "training may go on there; tpuops stopped watching it"
+    observed, problem = await seen(desired, crew)
     remains = unknown(desired, problem) if observed is None else standing(desired, observed, why)
     if observed is not None and remains:
-        await story.crew.fence()  # who lost the lease meanwhile sees what its successor made
+        await crew.fence()  # who lost the lease meanwhile sees what its successor made
     kept = () if observed is None else kept_bucket(observed)
-    report = replace(_failure(error), run=summary(story), kept=kept, remains=remains)
+    report = replace(_failure(error), kept=kept, remains=remains)
     return replace(report, exit_code=STILL_BILLING if remains else report.exit_code)
 
 

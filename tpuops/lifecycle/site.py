@@ -70,8 +70,10 @@ def unfenced(site: Site) -> Crew:
 
 
 @asynccontextmanager
-async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
+async def holding(site: Site, doing: str, plan: Plan, *, back: bool = False) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
+
+    With `back` a machine that kept it for its run until then gets it back.
 
     Raises:
         Busy: somebody else holds it, also after `wait_s`.
@@ -81,14 +83,14 @@ async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, site.wait_s)
     site.journal.record("lease.taken", holder=me.words())
     try:
-        yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell)
+        yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell, held.leave)
     finally:
-        await _undisturbed(_let_go(site, held))
+        await _undisturbed(_let_go(site, held, back=back))
 
 
-async def _let_go(site: Site, held: lease.Lease) -> None:
+async def _let_go(site: Site, held: lease.Lease, *, back: bool) -> None:
     await site.journal.flush()
-    await held.release()
+    await held.release(back=back)
 
 
 async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:

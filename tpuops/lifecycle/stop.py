@@ -17,6 +17,7 @@ from tpuops.lifecycle.machine import agent_on, found_node
 from tpuops.lifecycle.session import saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story
+from tpuops.lifecycle.trace import ended, is_gone
 from tpuops.plan import Plan
 from tpuops.resources import Node
 from tpuops.stages import lease
@@ -172,14 +173,14 @@ async def _alone(site: Site, run_id: str, grace_s: float) -> Stopped:
             return await _told(site, run_id, story.record, False)
         done = await _results(story, grace_s)
         past = story.record.outcome.get("report", {}) if story.record.state == ENDED else {}
-        report = Report(**past) if past else _report(story, site)
+        report = Report(**past) if past else await _report(story, site)
         remains = () if done.is_complete else (_unsaved(site, run_id, done),)
         report = replace(report, saved=tuple(asdict(file) for file in done.saved) or report.saved, remains=remains)
         report = await close(story, report, tear_down=False)
     return Stopped(run_id, report.document, report.kept, report.remains)
 
 
-def _report(story: Story, site: Site) -> Report:
+async def _report(story: Story, site: Site) -> Report:
     record = story.record
     run = {
         "run_id": record.run_id,
@@ -188,7 +189,9 @@ def _report(story: Story, site: Site) -> Report:
         "best_step": record.best_step,
         "goodput": None,
     }
-    return Report(0, OUTCOME, f"stopped by {site.user} on {lease.here()}", "", run)
+    found = await ended(site, record) if is_gone(record, await found_node(site)) else None
+    outcome, cause = (OUTCOME, f"stopped by {site.user} on {lease.here()}") if found is None else found.end
+    return Report(0, outcome, cause, "", run)
 
 
 async def _results(story: Story, grace_s: float) -> Collected:

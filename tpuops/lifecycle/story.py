@@ -8,6 +8,7 @@ from typing import Any
 
 from tpuops.diagnosis.signatures import Texts
 from tpuops.diagnosis.verdict import Budgets, Shape
+from tpuops.facts import catalogue
 from tpuops.lifecycle.site import Site
 from tpuops.remote.sync import Revision
 from tpuops.resources import Node
@@ -32,7 +33,7 @@ class Source:
 class Story:
     """One run under supervision. `rows` is the report's table of recoveries, `preflight` that of the last start.
 
-    Times are monotonic seconds.
+    Times are monotonic seconds. `since` is when the run began, by `Clock.elapsed`, whoever began it.
     """
 
     site: Site
@@ -46,6 +47,7 @@ class Story:
     rows: list[dict[str, Any]] = field(default_factory=list)
     preflight: list[dict[str, Any]] = field(default_factory=list)
     signatures: Texts = ()
+    since: float = 0.0
 
     @property
     def machine(self) -> Node:
@@ -55,7 +57,10 @@ class Story:
 
     @property
     def shape(self) -> Shape:
-        """What the run stands on, by the live node."""
+        """What the run stands on, by the live node; by the file where there is none."""
+        if self.node is None:
+            known = catalogue.accelerator(self.site.environment.tpu.accelerator)
+            return Shape(known.workers if known else 1, self.site.environment.tpu.spot)
         return Shape(max(1, len(self.machine.workers)), self.machine.spot, bool(self.machine.queued_resource))
 
     @property
@@ -90,7 +95,13 @@ class Story:
     async def note(self) -> None:
         """Write the record down. Raises `Busy` where the lease, or the record itself, is another controller's."""
         await self.crew.fence()
+        self.record = replace(self.record, ran_s=round(self.ran_s, 3))
         await self.records.write(self.record)
+
+    @property
+    def ran_s(self) -> float:
+        """How long the run has lasted, over all its controllers and with the time that machines were suspended."""
+        return self.site.clock.elapsed() - self.since
 
     def account(self, progress: Progress) -> None:
         """Add what one attempt did; the failure before it learns when, and from which step, training went on."""
@@ -119,7 +130,7 @@ class Story:
     def begin_anew(self) -> None:
         """A new run in place of the one on record."""
         self.record = replace(new_record(self.site, self.source), state=RUNNING, node_id=self.machine.id)
-        self.rows = []
+        self.rows, self.since = [], self.site.clock.elapsed()
 
     def go_on(self) -> None:
         """The same run, with the recoveries that an earlier controller noted."""
@@ -138,6 +149,7 @@ async def open_story(site: Site, crew: Crew, source: Source) -> Story:
     for conflict in signatures.conflicts(own):
         site.journal.record("signatures.conflict", what=conflict)
     story = Story(site, crew, source, records, record, site.clock.monotonic(), signatures=own)
+    story.since = site.clock.elapsed() - record.ran_s - records.age_s
     if found is not None and found.state != CLOSED:
         await story.note()
     return story
@@ -170,5 +182,5 @@ def summary(story: Story) -> dict[str, Any]:
         "recoveries": story.rows,
         "preflight": story.preflight,
         "best_step": story.record.best_step,
-        "goodput": round(story.useful_s / wall_s, 4) if wall_s else None,
+        "goodput": round(story.useful_s / wall_s, 4) if wall_s and story.node is not None else None,
     }

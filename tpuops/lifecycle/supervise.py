@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from tpuops.diagnosis import decide, diagnose
@@ -18,12 +17,14 @@ from tpuops.diagnosis.verdict import Action, Decision, Move, Past, Verdict
 from tpuops.errors import LimitReached, Unreachable
 from tpuops.lifecycle.session import begun, connected, entered, joined, reached, saved
 from tpuops.lifecycle.story import Story
+from tpuops.lifecycle.trace import Trace, ended, evidence_of, is_gone, kept_results
 from tpuops.remote.port import Agent
+from tpuops.stages import run as runs
 from tpuops.stages import stop as orders
 from tpuops.stages.collect import Collected
 from tpuops.stages.record import RUNNING, next_attempt
 from tpuops.stages.recover import carry_out, harvest
-from tpuops.stages.watch import Attempt, AttemptEnd, watch
+from tpuops.stages.watch import Attempt, AttemptEnd, Progress, watch
 
 DONE_AS = {
     Move.RESTART: Action.RETRY_IN_PLACE,
@@ -33,8 +34,15 @@ DONE_AS = {
 }
 """How a move is remembered for later decisions."""
 
+ALIVE_S, PATIENCE_S, LOOK_S = 5.0, 30.0, 0.2
+"""A started program is seen alive once it lived this long and took a step, or lived for all our patience."""
+
 ABSENT_WAITS_S = (0.5, 1.0)
 """Seconds between the looks after which a node that was not shown is taken for gone."""
+
+
+LIMIT_LOOKS_S = (0.01, 30.0)
+"""Seconds between looks at how long the run has lasted, at least and at most: it may be over when we wake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,8 @@ class Ending:
         return self.decision.move is Move.FINISH
 
 
-async def supervise(story: Story) -> Ending:
-    """Bring the run to its end.
+async def supervise(story: Story, *, detach: bool = False) -> Ending | Attempt:
+    """Bring the run to its end; with `detach` to the first attempt that is seen alive, which goes on unwatched.
 
     Raises:
         LimitReached: `limits.runtime` passed; the training goes on until somebody stops it.
@@ -68,13 +76,67 @@ async def supervise(story: Story) -> Ending:
     if isinstance(entry, AttemptEnd):
         _own_the_run(story)
     try:
-        async with asyncio.timeout(_left_s(story)):
-            return await _until_end(story, entry)
+        async with asyncio.timeout(None) as limit:
+            minding = asyncio.create_task(_timed(story, limit))
+            try:
+                return await _until_end(story, entry, detach=detach)
+            finally:
+                minding.cancel()
     except TimeoutError:
-        raise LimitReached(
-            f"run {story.record.run_id} reached its limit of {story.site.environment.limits.runtime}",
-            hint="raise `limits.runtime` in the environment file",
-        ) from None
+        raise _over(story) from None
+
+
+async def _timed(story: Story, limit: asyncio.Timeout) -> None:
+    """Have `limit` end when the run's time is over. Its own clock stands still while this machine is suspended."""
+    while (left_s := _left_s(story)) > 0:
+        await story.site.clock.sleep(min(max(left_s, LIMIT_LOOKS_S[0]), LIMIT_LOOKS_S[1]))
+    limit.reschedule(asyncio.get_running_loop().time())
+
+
+def _over(story: Story) -> LimitReached:
+    return LimitReached(
+        f"run {story.record.run_id} reached its limit of {story.site.environment.limits.runtime}",
+        hint="raise `limits.runtime` in the environment file",
+    )
+
+
+async def unwatched(story: Story) -> Ending | None:
+    """The end of a run whose attempt ended while nobody watched, and whose machine saved all and is gone.
+
+    None where nothing is known of one, and where the run goes on from it: then that is on record as any failure is.
+
+    Raises:
+        LimitReached: it goes on from it, or from its last checkpoint, and `limits.runtime` has passed.
+    """
+    site, record = story.site, story.record
+    ours = (story.source.digest, runs.program_of(site.environment))
+    if record.state != RUNNING or (record.source, record.program) != ours:
+        return None
+    node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
+    if not is_gone(record, node):
+        return None
+    found = await ended(site, record)
+    ending = None if found is None else await _answered(story, found)
+    if ending is None and _left_s(story) <= 0:
+        raise _over(story)
+    return ending
+
+
+async def _answered(story: Story, found: Trace) -> Ending | None:
+    site, record, progress = story.site, story.record, story.progress()
+    story.go_on()
+    site.journal.attach(site.store, story.objects("journal"))
+    progress.feed(found.log, site.clock.monotonic())
+    story.record = replace(story.record, best_step=max(story.record.best_step, progress.best_step))
+    evidence = evidence_of(found, progress.pattern, story.signatures)
+    end = AttemptEnd(evidence, None, site.clock.monotonic(), None)
+    if (ordered := await _ordered(story, end)) is not None:
+        return ordered
+    verdict, decision = _judged(story, end)
+    if decision.move in {Move.FINISH, Move.GIVE_UP}:
+        return _ending(verdict, decision, Collected(await kept_results(site, record.run_id), ()))
+    await _note(story, end, verdict, replace(decision, move=Move.RECREATE))
+    return None
 
 
 def _own_the_run(story: Story) -> None:
@@ -89,23 +151,20 @@ def _own_the_run(story: Story) -> None:
 
 
 def _left_s(story: Story) -> float:
-    started = datetime.fromisoformat(story.record.started)
-    return (story.site.environment.limits.runtime - (story.site.clock.now() - started)).total_seconds()
+    return story.site.environment.limits.runtime.total_seconds() - story.ran_s
 
 
-async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
+async def _until_end(story: Story, entry: Attempt | AttemptEnd, *, detach: bool) -> Ending | Attempt:
     while True:
         progress = story.progress()
         story.tell(progress)
-        end = entry if isinstance(entry, AttemptEnd) else await watch(entry, progress, story.eyes)
+        end = entry if isinstance(entry, AttemptEnd) else await _watched(story, entry, progress, detach=detach)
         story.account(progress)
-        if (ended := await _ordered(story, end)) is not None:
-            return ended
-        _take_back(story)
-        verdict = end.verdict or diagnose(end.evidence)
-        now = story.site.clock.now().timestamp()
-        decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step, now=now)
-        story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
+        if isinstance(end, Attempt):
+            return end
+        if (ordered := await _ordered(story, end)) is not None:
+            return ordered
+        verdict, decision = _judged(story, end)
         if decision.move not in {Move.FINISH, Move.GIVE_UP}:
             entry = await _recovered(story, end, verdict, decision)
             continue
@@ -115,6 +174,34 @@ async def _until_end(story: Story, entry: Attempt | AttemptEnd) -> Ending:
         if isinstance(results, Collected) or decision.move is Move.GIVE_UP:
             return _ending(verdict, decision, results)
         entry = results  # it finished, and its machine was lost with the results: the next attempt makes them again
+
+
+async def _watched(story: Story, attempt: Attempt, progress: Progress, *, detach: bool) -> AttemptEnd | Attempt:
+    """The attempt's end; the attempt itself where it is seen alive and to be left."""
+    if not detach:
+        return await watch(attempt, progress, story.eyes)
+    clock, watching = story.site.clock, asyncio.ensure_future(watch(attempt, progress, story.eyes))
+    began = clock.monotonic()
+    try:
+        while not watching.done():
+            lived_s = clock.monotonic() - began
+            if lived_s >= (PATIENCE_S if progress.first_step is None else ALIVE_S):
+                return attempt
+            await clock.sleep(LOOK_S)
+        return await watching
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+def _judged(story: Story, end: AttemptEnd) -> tuple[Verdict, Decision]:
+    """What happened, and what to do."""
+    _take_back(story)
+    verdict = end.verdict or diagnose(end.evidence)
+    now = story.site.clock.now().timestamp()
+    decision = decide(verdict, story.shape, story.record.past, story.budgets, step=story.record.best_step, now=now)
+    story.site.journal.record("attempt.ended", attempt=story.record.attempt, **_said(verdict, decision))
+    return verdict, decision
 
 
 def _take_back(story: Story) -> None:

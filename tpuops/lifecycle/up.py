@@ -85,7 +85,9 @@ async def up(site: Site) -> Upped:
     plan, observed = await planned(site)
     if not plan.effects:
         return Upped(plan, observed)
-    async with holding(site, "up", plan) as crew:
+    node = plan.of(Role.NODE)
+    stays = node is not None and node.verb in {Verb.KEEP, Verb.CHANGE}  # and with it a run that its machine keeps
+    async with holding(site, "up", plan, back=stays) as crew:
         await provision(site, crew)
         return Upped(plan, await look(site.cloud, site.desired))
 

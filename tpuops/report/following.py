@@ -24,6 +24,13 @@ def after_up(typed: Typed) -> Steps:
 
 def after_run(document: Mapping[str, Any], typed: Typed) -> Steps:
     """See what came of it; remove what stays."""
+    if (left := document.get("left")) is not None:
+        return [
+            (typed("status"), "shows whether it goes on, and how it ended"),
+            (typed("logs", "--follow"), "shows its log"),
+            (left["back"], "joins and supervises it again"),
+            (typed("stop"), "ends it, with its outputs saved"),
+        ]
     steps: Steps = []
     if document["exit_code"] not in {0, 6}:
         steps.append((typed("logs"), "shows what it said"))
@@ -50,7 +57,13 @@ def after_status(document: Mapping[str, Any], typed: Typed) -> Steps:
     if run is not None and run["state"] == "running":
         if document["supervised"]:
             return [(typed("logs", "--follow"), "shows its log"), (typed("stop"), "ends it")]
-        return [(typed("train"), "supervises it again"), (typed("stop"), "ends it")]
+        return [
+            (typed("logs", "--follow"), "shows its log"),
+            (typed("train"), "supervises it again"),
+            (typed("stop"), "ends it"),
+        ]
+    if run is not None and run["state"] == "ended" and not document["supervised"]:
+        return [(typed("run"), "brings it to its end"), (typed("fetch"), "brings its outputs home")]
     if states["node"] == "absent":
         return [(typed("up"), "provisions it")]
     if document["supervised"]:

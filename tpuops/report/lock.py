@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tpuops.report.standing import held
+
 
 def shown(document: Mapping[str, Any]) -> str:
     """The holder and how old its last renewal is."""
     lease = document["lease"]
     if lease is None:
         return f"{document['environment']}: nobody holds the lease"
-    held = "held by" if document["supervised"] else "left over from"
     return (
-        f"{document['environment']}: {held} {lease['words']}, renewed {lease['age_s']:.0f} s ago"
+        f"{document['environment']}: {held(document)} {lease['words']}, renewed {lease['age_s']:.0f} s ago"
         f" (generation {document['generation']})"
     )
 

@@ -50,6 +50,7 @@ WORDS = {
     "run.enter": "run: {entry} ({reason})",
     "run.closing": "run {run}: it had ended; finishing what was left to do",
     "run.untold": "run {run} ended {age_s:.0f} s ago ({outcome}), and nobody was told: this is its end",
+    "run.leaving": "run {run}: it lives; leaving it to {machine}, which takes the lease at its next look",
     "run.stopped": "run {run}: {by} ordered its end; saving what it made",
     "stop.ordered": "stop: run {run} is supervised by {holder}, which ends it",
     "stop.training": "stop: attempt {attempt} gets SIGTERM, and {grace_s:.0f} s to end",

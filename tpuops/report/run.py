@@ -17,7 +17,7 @@ WIDTH = 110
 
 def ending(document: Mapping[str, Any]) -> str:
     """A `run`, `train` or `rehearse` document as text."""
-    parts = [_headline(document)]
+    parts = [_headline(document), *left_alone(document.get("left"))]
     if document.get("recoveries"):
         parts.append(recoveries(document["recoveries"]))
     parts += [f"{name}: {value}" for name, value in (document.get("metrics") or {}).items()]
@@ -38,6 +38,21 @@ def _headline(document: Mapping[str, Any]) -> str:
     if document.get("advice"):
         words += f"\nadvice: {document['advice']}"
     return words
+
+
+def left_alone(left: Mapping[str, Any] | None) -> list[str]:
+    """What holds for a run that was left to its machine."""
+    if left is None:
+        return []
+    quiet = "" if left["stall_s"] is None else f", says nothing for {left['stall_s']:.0f} s"
+    fates = {"delete": "the machines are deleted", "keep": "the machines stay"}
+    fate = fates[left["success"]]
+    if left["failure"] != left["success"]:
+        fate = f"{fate}, but after a failure {fates[left['failure']]}"
+    return [
+        f"run {left['run_id']} goes on on {left['machine']}, which keeps its lease; nobody recovers it meanwhile",
+        f"once it ends, fails{quiet} or reaches its limit at {left['until']}: its outputs are saved, then {fate}",
+    ]
 
 
 def source(commit: str, changed: int, digest: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tpuops.report.run import left, source, table
 
+KEPT = "kept by"
 SIGNS = {"keep": " ", "create": "+", "change": "~", "start": "~", "wait": "~", "replace": "-/+", "delete": "-"}
 
 
@@ -30,13 +31,21 @@ def standing(document: Mapping[str, Any]) -> str:
         lines += run(document["run"])
     lease = document.get("lease")
     if lease:
-        held = f"held by {lease['words']}" if document["supervised"] else f"left over from {lease['words']}"
-        lines.append(f"lease: {held}, renewed {lease['age_s']:.0f} s ago")
+        far = "; the run's log tells how far it is" if held(document) == KEPT else ""
+        lines.append(f"lease: {held(document)} {lease['words']}, renewed {lease['age_s']:.0f} s ago{far}")
     elif document.get("run") and document["run"]["state"] == "running":
         lines.append("lease: nobody holds it, so nobody supervises the run")
     if document.get("usd_per_hour") != 0:
         lines.append(f"cost: {price(document)}")
     return "\n".join(lines)
+
+
+def held(document: Mapping[str, Any]) -> str:
+    """How a lease is held: by whoever may act, by a machine for its run, or by nobody any more."""
+    lease = document["lease"]
+    if document["supervised"]:
+        return "held by"
+    return KEPT if lease["keeper"] and not lease["token"] and lease["age_s"] <= lease["ttl_s"] else "left over from"
 
 
 def run(run: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,8 @@ from tpuops.stages.apply import Crew
 from tpuops.stages.refusal import Sight, told_apart
 
 REACH_TIMEOUT_S = 600.0
-TRY_S = 10.0
+TRY_S, LONGEST_TRY_S = 10.0, 40.0
+"""How long one try may take: the second is for a machine that takes connections and is slow to greet."""
 LOOK_S = 0.5
 KEY_TIMEOUT_S = 120.0
 KEY_TRIES = 5
@@ -138,7 +139,7 @@ async def reach(
         Unreachable: the node stayed READY, and no connection came in that time.
         AccessError: the machine shows another host key than the API tells, or lets our key in never.
     """
-    began = clock.monotonic()
+    began, try_s = clock.monotonic(), TRY_S
     failed: NotConnected | None = None
     problem = "it told its host keys neither in guest attributes nor in the home bucket"
     while clock.monotonic() - began < REACH_TIMEOUT_S:
@@ -150,10 +151,11 @@ async def reach(
         if keys:
             try:
                 host = await worker_at(cloud, current, keys, route, index)
-                return await connector.connect(host, TRY_S)
+                return await connector.connect(host, try_s)
             except Unreachable as error:
                 problem = error.message
                 failed = error if isinstance(error, NotConnected) else None
+                try_s = _next_try_s(try_s, failed)
         if failed is not None and failed.barrier is Barrier.KEY and clock.monotonic() - began > SURELY_REFUSED_S:
             why = await why_not(cloud, current, route, failed, clock, clock.monotonic() - began)
             if isinstance(why, AccessError):
@@ -165,6 +167,12 @@ async def reach(
         f"worker {index} of {node.name}, which is READY, could not be reached in {REACH_TIMEOUT_S:.0f} s: {problem}",
         hint="check the firewall rule for tcp:22; where policy forbids guest attributes, it must write to the bucket",
     )
+
+
+def _next_try_s(try_s: float, failed: NotConnected | None) -> float:
+    """Longer, where a connection was taken and nothing came of it."""
+    slow = failed is not None and failed.barrier in {Barrier.BROKEN, Barrier.PROXY}
+    return min(try_s * 2, LONGEST_TRY_S) if slow else try_s
 
 
 async def worker_at(cloud: CloudReader, node: Node, keys: tuple[str, ...], route: Route, index: int = 0) -> Host:

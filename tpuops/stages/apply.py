@@ -19,6 +19,7 @@ from tpuops.errors import CloudError, Conflict, NoCapacity, TpuopsError, Transie
 from tpuops.journal import Journal
 from tpuops.plan import Change, Plan, Role, Verb
 from tpuops.resources import Desired, Node, Vm
+from tpuops.switch import Keeper
 
 Machine = TypeVar("Machine", Node, Vm)
 
@@ -29,11 +30,16 @@ LABEL_TRIES = 5
 LABEL_TIMEOUT_S = 120.0
 
 
+async def _nothing_to_leave(machine: str, keeper: Keeper) -> int:
+    raise AssertionError("there is no lease to leave")
+
+
 @dataclass(frozen=True, slots=True)
 class Crew:
     """What a stage acts with: the cloud, the fence that stands before each change, time, and the record.
 
-    `tell` takes a function that says how far the work is; whoever renews the lease asks it.
+    `tell` takes a function that says how far the work is; whoever renews the lease asks it. `leave` leaves the lease to
+    a machine (`Lease.leave`).
     """
 
     cloud: Cloud
@@ -41,6 +47,7 @@ class Crew:
     clock: Clock
     journal: Journal
     tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
+    leave: Callable[[str, Keeper], Awaitable[int]] = _nothing_to_leave
 
 
 async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:

@@ -63,7 +63,7 @@ async def look(agent: Agent, node: Node, cloud: CloudReader, journal: Journal) -
 
 def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
     """What a machine's texts say, be they asked for now or saved when it failed."""
-    machine, stalled = _document(texts.get("machine.json", b"")), _document(texts.get(STALLED, b""))
+    machine, stalled = document(texts.get("machine.json", b"")), document(texts.get(STALLED, b""))
     devices, silence_s = machine.get("device_files"), stalled.get("silence_s")
     return Found(
         node=node,
@@ -71,13 +71,14 @@ def found_in(texts: Mapping[str, bytes], node: Node | None = None) -> Found:
         kernel_log=texts.get("kernel-attempt.txt"),
         devices=devices if isinstance(devices, int) else None,
         events=tuple(event for key, (word, event) in _EVENTS.items() if machine.get(key) == word),
-        symptoms=tuple(map(str, _document(texts.get(SYMPTOMS, b"")).get("new", ()))),
+        symptoms=tuple(map(str, document(texts.get(SYMPTOMS, b"")).get("new", ()))),
         silence_s=float(silence_s) if isinstance(silence_s, int | float) else None,
         phase=str(stalled.get("phase", "")),
     )
 
 
-def _document(data: bytes) -> Mapping[str, Any]:
+def document(data: bytes) -> Mapping[str, Any]:
+    """A JSON object's bytes; empty for whatever else they are."""
     try:
         found = json.loads(data)
     except ValueError:

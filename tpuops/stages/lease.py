@@ -21,7 +21,7 @@ from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore, StoredObject
 from tpuops.errors import Busy, Conflict, TpuopsError
 from tpuops.journal import Journal
-from tpuops.switch import GRACE_S, TTL_S, Terms
+from tpuops.switch import GRACE_S, TTL_S, Keeper, Terms
 
 USUAL = Terms()
 LOOK_S = 2.0
@@ -38,7 +38,8 @@ class Holder:
     """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid.
 
     `progress` is how far it was at the last renewal: JSON values for `status`, never asked by those who want the lease.
-    It counts for `ttl_s` to its holder and whoever wants it, for `grace_s` to the reapers.
+    It counts for `ttl_s` to its holder and whoever wants it, for `grace_s` to the reapers. `keeper` (`switch.Keeper`)
+    stands there without a `token` where the run's own machine, `host`, renews it: nobody acts, whoever wants it has it.
     """
 
     token: str
@@ -52,9 +53,17 @@ class Holder:
     ttl_s: float = TTL_S
     grace_s: float = GRACE_S
     format: int = FORMAT
+    keeper: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a machine renews it for its run, and no controller acts."""
+        return bool(self.keeper) and not self.token
 
     def words(self) -> str:
         """The holder as people say it."""
+        if self.is_kept:
+            return f"{self.host} itself, since {self.since}, for the run that {self.user} left there"
         return f"{self.user} on {self.host} (process {self.pid}), since {self.since}, for `{self.doing}`"
 
     def data(self) -> bytes:
@@ -97,10 +106,12 @@ def _started_without_proc(pid: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Our write of the lease: its generation, and the second (`Clock.elapsed`) after which it may have been made."""
+    """Our write of the lease: its generation, the second (`Clock.elapsed`) after which it may have been made, and the
+    lease of the machine that kept it `before`."""
 
     generation: int
     since: float
+    before: bytes = b""
 
 
 class Lease:
@@ -108,7 +119,7 @@ class Lease:
 
     def __init__(self, store: ObjectStore, name: str, me: Holder, clock: Clock, held: Held) -> None:
         self._store, self._name, self._me, self._clock = store, name, me, clock
-        self._generation, self._confirmed = held.generation, held.since
+        self._generation, self._confirmed, self._before = held.generation, held.since, held.before
         self._lost = self._late = ""
         self._told: Callable[..., None] = lambda kind, **facts: None
         self._renewing: asyncio.Task[None] | None = None
@@ -157,8 +168,10 @@ class Lease:
 
     async def _renew(self) -> None:
         async with self._writing:
+            if self._lost:
+                return
             try:
-                await self._write()
+                await self._write(self._me)
             except TpuopsError as error:  # `check` counts the age of the last success; nothing is assumed
                 self._say_late(error.message)
             else:
@@ -178,26 +191,42 @@ class Lease:
             self._late = ""
             self._told("lease.renewed", holder=self._me.words())
 
-    async def _write(self) -> None:
+    async def _write(self, holder: Holder) -> None:
         asked = self._clock.elapsed()
-        me = replace(self._me, progress=dict(self._progress()))
+        told = replace(holder, progress=dict(self._progress()))
         try:
-            stat = await self._store.write(self._name, me.data(), if_generation=self._generation)
+            stat = await self._store.write(self._name, told.data(), if_generation=self._generation)
         except Conflict:
-            await self._look_again(asked)
+            await self._look_again(holder, asked)
         else:
             self._generation, self._confirmed = stat.generation, asked
 
-    async def _look_again(self, asked: float) -> None:
+    async def _look_again(self, holder: Holder, asked: float) -> None:
         """A 412 after a lost reply may be our own write: the token decides."""
         found = await self._store.read(self._name)
-        if found is not None and parse(found.data).token == self._me.token:
+        there = parse(b"" if found is None else found.data)
+        if found is not None and (there.token, there.keeper) == (holder.token, holder.keeper):
             self._generation, self._confirmed = found.stat.generation, asked
         else:
-            self._lost = "it is gone" if found is None else f"it is held by {parse(found.data).words()}"
+            self._lost = "it is gone" if found is None else f"it is held by {there.words()}"
 
-    async def release(self) -> None:
-        """Delete our lease; somebody else's is left alone."""
+    async def leave(self, machine: str, keeper: Keeper) -> int:
+        """Leave it to the machine of a run, which renews it from now on; the generation after which it does.
+
+        We do not act any more then. Raises `Busy` where it was not ours.
+        """
+        await self.check()
+        since = self._clock.now().isoformat(timespec="seconds")
+        kept = replace(self._me, token="", host=machine, pid=0, started="", since=since, keeper=asdict(keeper))
+        async with self._writing:
+            await self._write(kept)
+            if self._lost:
+                await self.check()
+            self._lost = f"it was left to {kept.words()}"
+        return self._generation
+
+    async def release(self, *, back: bool = False) -> None:
+        """Delete our lease, or give it `back` to the machine that kept it; somebody else's is left alone."""
         if self._renewing is not None:
             async with self._writing:  # a write in flight outlives its cancellation and moves the generation on
                 self._renewing.cancel()
@@ -205,7 +234,10 @@ class Lease:
                 await self._renewing
         if not self._lost:
             try:
-                await self._store.delete(self._name, if_generation=self._generation)
+                if back and self._before:
+                    await self._store.write(self._name, self._before, if_generation=self._generation)
+                else:
+                    await self._store.delete(self._name, if_generation=self._generation)
             except TpuopsError as error:  # it expires by itself, and then the machines end themselves
                 self._told("lease.unreleased", why=error.message, grace_s=self._me.grace_s)
 
@@ -226,7 +258,11 @@ def parse(data: bytes) -> Holder:
 def _is_sound(holder: Holder) -> bool:
     """Whether the numbers are numbers: they decide when somebody else may act."""
     numbers = (holder.ttl_s, holder.grace_s, holder.format, holder.pid)
-    return all(isinstance(each, int | float) for each in numbers) and 0 < holder.ttl_s <= LONGEST_TTL_S
+    return (
+        isinstance(holder.keeper, dict)
+        and all(isinstance(each, int | float) for each in numbers)
+        and 0 < holder.ttl_s <= LONGEST_TTL_S
+    )
 
 
 NOBODY = Holder("", "unknown", "unknown", 0, "", "unknown", "unknown")
@@ -258,13 +294,14 @@ async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal:
             with suppress(Conflict):  # somebody was faster: look at who
                 asked = clock.elapsed()
                 stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
-                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked)), journal)
+                before = seen.data if seen is not None and parse(seen.data).is_kept else b""
+                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked, before)), journal)
         else:
             if clock.monotonic() >= end:
                 _refuse_if_alive(first, seen, me)
             if said[0] != parse(seen.data).token or clock.monotonic() - said[1] >= SAY_S:
                 said = parse(seen.data).token, clock.monotonic()
-                journal.record("lease.wait", holder=parse(seen.data).words(), age_s=_age_s(seen))
+                journal.record("lease.wait", holder=parse(seen.data).words(), age_s=seen.age_s)
         await clock.sleep(LOOK_S)
         seen = await store.read(name)
         first = first or seen
@@ -291,12 +328,9 @@ def _is_free(seen: StoredObject, me: Holder) -> bool:
 
 
 def is_free(seen: StoredObject, host: str) -> bool:
-    """Whether somebody on `host` may take it: it expired, or its holder ran here and ended."""
-    return _age_s(seen) > parse(seen.data).ttl_s or is_dead(parse(seen.data), host)
-
-
-def _age_s(seen: StoredObject) -> float:
-    return (seen.server_now - seen.stat.updated).total_seconds()
+    """Whether somebody on `host` may take it: it expired, a machine keeps it, or its holder ran here and ended."""
+    holder = parse(seen.data)
+    return seen.age_s > holder.ttl_s or holder.is_kept or is_dead(holder, host)
 
 
 def _refuse_if_alive(first: StoredObject | None, seen: StoredObject, me: Holder) -> None:

@@ -27,7 +27,9 @@ class RunRecord:
     `state` is running, ended (the outcome is known, saving or teardown may be unfinished) or closed. `node_id` is the
     node of the current attempt, `best_step` the highest training step seen, `recoveries` what the report prints, `by`
     the person who began it, `program` the digest of what the file says to run. `commit` and `changed` are what git said
-    of the source: its commit, and how many paths differed from that; empty where it knows nothing.
+    of the source: its commit, and how many paths differed from that; empty where it knows nothing. `ran_s` is how long
+    the run had lasted when this was written: no wall clock counts it (`started` is for people); each writer adds its
+    own seconds to what it read and to that record's age.
     """
 
     run_id: str
@@ -45,6 +47,7 @@ class RunRecord:
     program: str = ""
     commit: str = ""
     changed: int = 0
+    ran_s: float = 0.0
 
     def data(self) -> bytes:
         """The object's bytes."""
@@ -72,7 +75,7 @@ class Records:
         self._generation, self._unreadable = 0 if found is None else found.stat.generation, b""
         if found is None:
             return None
-        self.age_s = (found.server_now - found.stat.updated).total_seconds()
+        self.age_s = found.age_s
         record = parse(found.data)
         if record is None:
             self._unreadable = found.data

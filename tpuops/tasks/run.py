@@ -7,6 +7,7 @@ from typing import Any
 from tpuops.tasks.asking import YES, agreeing
 from tpuops.tasks.task import Answer, Invocation, task
 
+DETACH = "once the training is seen alive, leave it to its machine: nobody recovers it until you come back"
 WAIT = "seconds to wait for whoever holds the environment (default: refuse, exit 7)"
 
 
@@ -43,8 +44,8 @@ async def up(asked: Invocation, dry_run: bool = False, wait: int = 0) -> Answer:
     return Answer(document, standing.standing(document), following.after_up(asked.typed))
 
 
-@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT})
-async def train(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
+@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT, "detach": DETACH})
+async def train(asked: Invocation, yes: bool = False, wait: int = 0, detach: bool = False) -> Answer:
     """Start (or find) the run on what stands, and supervise it; tears nothing down."""
     from tpuops.lifecycle import run as story
     from tpuops.lifecycle.anew import stopping_other_source
@@ -52,11 +53,13 @@ async def train(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
 
     async with opened(asked, "train", wait_s=wait) as (site, source):
         agree = agreeing(asked, yes=yes)
-        return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.train(site, source())))
+        return _ended(
+            asked, site, await stopping_other_source(site, agree, lambda: story.train(site, source(), detach=detach))
+        )
 
 
-@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT})
-async def run(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
+@task("env", "cloud", "json", "verbose", help={"yes": YES, "wait": WAIT, "detach": DETACH})
+async def run(asked: Invocation, yes: bool = False, wait: int = 0, detach: bool = False) -> Answer:
     """Up, train and down in one, unattended: what a scheduler calls."""
     from tpuops.lifecycle import run as story
     from tpuops.lifecycle.anew import stopping_other_source
@@ -64,7 +67,9 @@ async def run(asked: Invocation, yes: bool = False, wait: int = 0) -> Answer:
 
     async with opened(asked, "run", wait_s=wait) as (site, source):
         agree = agreeing(asked, yes=yes)
-        return _ended(asked, site, await stopping_other_source(site, agree, lambda: story.run(site, source())))
+        return _ended(
+            asked, site, await stopping_other_source(site, agree, lambda: story.run(site, source(), detach=detach))
+        )
 
 
 @task(
@@ -121,5 +126,6 @@ def _ended(asked: Invocation, site: Any, report: Any) -> Answer:
 
     document = report.document
     steps = following.after_run(document, asked.typed)
-    shown = (lambda: acknowledge(site, document["run_id"])) if document.get("run_id") else None
+    is_end = document.get("run_id") and "left" not in document
+    shown = (lambda: acknowledge(site, document["run_id"])) if is_end else None
     return Answer(document, ending(document), steps, exit_code=document["exit_code"], shown=shown)

@@ -6,6 +6,9 @@ holds it; one that cannot be read is not a stale one. Before it acts it takes th
 judged: a controller that comes back is refused, and one that was faster wins. It deletes the other machine first, then
 its own, each only if it carries this environment's labels. It ends nothing else, and may be started many times.
 
+A lease that its holder left to the machine of its run is renewed there for as long as the run lives, says something and
+has not reached its limit; then the results are saved, and the machines are deleted or left as the file says.
+
 Needs, on the home bucket: storage.objects.get, create, delete. On the project: tpu.nodes.get, tpu.nodes.delete,
 tpu.queuedresources.get, tpu.queuedresources.delete, compute.instances.get, compute.instances.delete.
 Standard library only, Python 3.8 and later.
@@ -22,6 +25,7 @@ import api
 import hostkeys
 import machines
 import results
+import runs
 import switch
 
 
@@ -29,7 +33,7 @@ def watch(google, orders, folder):
     """Look for as long as the machine lives."""
     me, began = secrets.token_hex(8), time.monotonic()
     read, unread = began, began
-    mark, queued = os.path.join(folder, "checked-in"), None
+    mark, queued, run = os.path.join(folder, "checked-in"), None, runs.Run(orders)
     while True:
         time.sleep(orders["look_s"])
         queued = machines.is_queued(google, orders) if queued is None else queued
@@ -42,41 +46,51 @@ def watch(google, orders, folder):
             open(mark, "ab").close()
         past = {
             "me": me,
+            "folder": folder,
             "checked_in": os.path.exists(mark),
             "since_boot_s": time.monotonic() - began,
             "readable_s": read - unread,
             "unknown_s": unread - read,
             "queued": bool(queued),
+            "run": run.look(seen.get("keeper")),
         }
-        verdict, why = switch.judge(orders, seen, past)
-        if verdict == switch.REAP:
-            fence = switch.Fence(google, orders, me)
-            fence.blind = seen["state"] == "unknown"
-            act(google, orders, fence, seen, why)
+        act(switch.Fence(google, orders, me, seen), past, *switch.judge(orders, seen, past))
 
 
-def act(google, orders, fence, seen, why):
-    """Take the lease over the generation that was judged, then reap; whatever goes wrong is tried at the next look."""
+def act(fence, past, verdict, why):
+    """Take the lease over the generation that was judged, then do it; whatever goes wrong is tried at the next look."""
+    if verdict == switch.WAIT:
+        return
     try:
-        if fence.hold(seen.get("generation", 0)):
-            reap(google, orders, fence, why)
-        else:
+        if not (fence.keep() if verdict == switch.KEEP else fence.hold()):
             api.say("somebody was faster")
+        elif verdict == switch.REAP:
+            reap(fence, past, why)
+        elif verdict == switch.LEAVE:
+            leave(fence, past, why)
     except switch.Lost:
         api.say("somebody else holds the lease: nothing more is done")
     except api.Failed as error:
         api.say("later again: %s" % error)
 
 
-def reap(google, orders, fence, why):
+def leave(fence, past, why):
+    """Save what this machine holds and give the lease back: the machines stay. Raises as `reap`."""
+    api.say("saving: %s" % why)
+    fence.tell("reaper.leaves", dict(results.save(fence, past), why=why))
+    fence.release()
+
+
+def reap(fence, past, why):
     """Save what this machine holds, then delete the other machine and, last, this one.
 
     Raises `Failed` (come back later: everything is asked anew) or `Lost`.
     """
     api.say("acting: %s" % why)
+    google, orders = fence.google, fence.orders
     told = {"why": why, "by": orders["role"]}
     if orders["role"] == "node":
-        told.update(results.save(orders, fence))
+        told.update(results.save(fence, past))
     fence.tell("reaper.acts", told)
     others_first = [("vm", machines.vm_of), ("node", machines.node_of)]
     problems = []

@@ -7,7 +7,8 @@ import urllib.parse
 
 import api
 
-WAIT, REAP = "wait", "reap"
+WAIT, KEEP, REAP, LEAVE = "wait", "keep", "reap", "leave"
+"""Do nothing; renew; save and delete; save and give the lease back."""
 
 
 class Lost(Exception):
@@ -15,9 +16,10 @@ class Lost(Exception):
 
 
 def seen(google, orders):
-    """What a look at the lease shows: {"now", "state", "age_s", "generation", "grace_s", "token"}.
+    """What a look at the lease shows: {"now", "state", "age_s", "generation", "grace_s", "token", "holder", "keeper"}.
 
-    `state` is held, free (the server said that there is none) or unknown, with `why`.
+    `state` is held, free (the server said that there is none) or unknown, with `why`. `keeper` is there where its
+    holder left it to the machine of a run.
     """
     name = urllib.parse.quote(orders["lease"], safe="")
     url = "%s/storage/v1/b/%s/o/%s" % (google.storage, urllib.parse.quote(orders["bucket"], safe=""), name)
@@ -32,22 +34,31 @@ def seen(google, orders):
         status, holder = google.ask("GET", "%s?alt=media&generation=%d" % (url, generation))
     except (api.Failed, ValueError, TypeError, AttributeError) as error:
         return {"now": google.when, "state": "unknown", "why": str(error)}
-    # What a holder writes may be of any version: only these two are read, and neither is needed.
-    readable = status == 200 and isinstance(holder, dict)
-    grace_s = holder.get("grace_s") if readable else None
-    found["token"] = holder.get("token") if readable else None
+    # What a holder writes may be of any version: only these three are read, and none is needed.
+    holder = holder if status == 200 and isinstance(holder, dict) else {}
+    grace_s, found["token"], found["holder"] = holder.get("grace_s"), holder.get("token"), holder
+    found["keeper"] = holder.get("keeper") if is_keeper(holder.get("keeper")) else None
     found["grace_s"] = grace_s if isinstance(grace_s, (int, float)) and 0 < grace_s <= 86400 else 0
     return found
 
 
+def is_keeper(told):
+    """Whether a lease says all that its run's machine must know to keep it."""
+    kinds = {"run_id": str, "until": (int, float), "stall_s": (int, float, type(None)), "success": str, "failure": str}
+    return isinstance(told, dict) and all(isinstance(told.get(key, ...), kind) for key, kind in kinds.items())
+
+
 def judge(orders, seen, past):
-    """(WAIT or REAP, why), from one look and what this reaper knows of the time before it.
+    """(WAIT, KEEP, REAP or LEAVE, why), from one look and what this reaper knows of the time before it.
 
     `past`: `me` (our token), `checked_in` (a controller was seen), `since_boot_s`, `readable_s` and `unknown_s` (since
-    when everything, or nothing, can be read) and `queued` (the TPU came from a queued resource). Whoever renews is
+    when everything, or nothing, can be read), `queued` (the TPU came from a queued resource) and `run` (`runs.Run.look`
+    at the run that the lease is kept for; None where it is kept for none, or that is not here). Whoever renews is
     never disturbed, also not where nobody could for a while: then it gets the time that its lease counts. Doubt waits.
     """
     ended = seen["now"] is not None and seen["now"] > orders["end"]
+    if seen["state"] == "held" and past["run"] is not None:
+        return of_run(orders, seen, past["run"])
     if seen["state"] == "held":
         grace_s = max(orders["grace_s"], seen["grace_s"]) + orders["behind_s"]
         if seen["token"] is not None and seen["token"] == past["me"]:
@@ -64,16 +75,34 @@ def judge(orders, seen, past):
     return WAIT, "the lease cannot be read: %s" % seen["why"]
 
 
+def of_run(orders, seen, run):
+    """The same of a lease that this machine keeps for `run`, whatever its age: the file's word for each end."""
+    keeper = seen["keeper"]
+    if not run["alive"]:
+        code = run["code"]
+        word, why = keeper["success" if code == 0 else "failure"], "the training ended with exit code %s" % code
+    elif seen["now"] > keeper["until"]:
+        word, why = keeper["failure"], "the run has reached its limit"
+    elif run["stalled"]:
+        word, why = keeper["failure"], "the training has said nothing for %d s" % run["silent_s"]
+    elif seen["token"]:
+        word, why = keeper["failure"], "it was to be ended, and whoever began that is gone"
+    else:
+        return (KEEP if seen["age_s"] > orders["ttl_s"] / 4 else WAIT), "the run goes on"
+    return (LEAVE if word == "keep" else REAP), why
+
+
 class Fence:
-    """The lease while this reaper holds it."""
+    """The lease that was `seen`, while this reaper holds it."""
 
-    def __init__(self, google, orders, me):
-        self.google, self.orders, self.me, self.generation = google, orders, me, 0
-        self.blind = False
-        """Set where the bucket could not be read for long: then there is nothing to hold."""
+    def __init__(self, google, orders, me, seen):
+        self.google, self.orders, self.me, self.seen = google, orders, me, seen
+        self.generation = seen.get("generation", 0)
+        self.blind = seen["state"] == "unknown"
+        """Where the bucket could not be read for long there is nothing to hold."""
 
-    def hold(self, generation):
-        """Write ourselves over that generation; False where somebody else was faster. Raises `Failed`."""
+    def hold(self):
+        """Write ourselves over the generation last known; False where somebody else was faster. Raises `Failed`."""
         if self.blind:
             return True
         holder = {
@@ -87,16 +116,31 @@ class Fence:
             "progress": {},
             "ttl_s": self.orders["ttl_s"],
             "grace_s": self.orders["grace_s"],
+            "keeper": self.seen.get("keeper") or {},
             "format": 1,
         }
-        status, stat = self._put(self.orders["lease"], holder, "&ifGenerationMatch=%d" % generation)
-        if status == 200:
-            self.generation = int(stat["generation"])
-        return status == 200
+        return self._over(holder)
 
     def renew(self):
         """Whether it is still ours, after writing it again. Raises `Failed`: then nobody knows, and nothing is done."""
-        return self.hold(self.generation)
+        return self.hold()
+
+    def keep(self):
+        """Renew it for the run on this machine, as it is; False where somebody took it over. Raises `Failed`."""
+        return self._over(self.seen["holder"])
+
+    def release(self):
+        """Give it back. Raises `Failed`."""
+        name = urllib.parse.quote(self.orders["lease"], safe="")
+        bucket = urllib.parse.quote(self.orders["bucket"], safe="")
+        where = "%s/storage/v1/b/%s/o/%s?ifGenerationMatch=%d" % (self.google.storage, bucket, name, self.generation)
+        self.google.ask("DELETE", where)
+
+    def _over(self, holder):
+        status, stat = self.put(self.orders["lease"], holder, "&ifGenerationMatch=%d" % self.generation)
+        if status == 200:
+            self.generation = int(stat["generation"])
+        return status == 200
 
     def tell(self, kind, facts):
         """Leave an event in the run's journal, or beside the lease where no run is known; best effort."""
@@ -104,11 +148,12 @@ class Fence:
         run_id = facts.get("run")
         folder = "runs/%s/journal/" % run_id if run_id else os.path.dirname(self.orders["lease"]) + "/reaper/"
         try:
-            self._put("%s%s-0000-%s.json" % (folder, at, kind), dict(facts, at=at, kind=kind), "")
+            self.put("%s%s-0000-%s.json" % (folder, at, kind), dict(facts, at=at, kind=kind))
         except api.Failed as error:
             api.say("cannot leave %s: %s" % (kind, error))
 
-    def _put(self, name, document, more):
+    def put(self, name, document, more=""):
+        """Write an object into the home bucket; (status, its listing). Raises `Failed`."""
         bucket, name = urllib.parse.quote(self.orders["bucket"], safe=""), urllib.parse.quote(name, safe="")
         where = "%s/upload/storage/v1/b/%s/o?uploadType=media&name=%s%s" % (self.google.storage, bucket, name, more)
         return self.google.ask("POST", where, json.dumps(document, sort_keys=True).encode())
