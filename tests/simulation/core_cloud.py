@@ -81,6 +81,7 @@ class CoreCloud(GoogleCloud):
         self._caller = CoreCaller(life)
         self._tpu, self._compute, self._storage = CoreTpu(wire), CoreCompute(wire), CoreStorage(wire)
         self._rest = CoreRest(wire)
+        self._numbers = {}
         self._waiting = Waiting(self._tpu, self._compute, self._caller, self._state)
 
 
@@ -114,7 +115,7 @@ class Wire:
     async def json(self, verb: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
         """The JSON of a call that succeeded."""
         data = b"" if body is None else to_json(body)
-        return from_json((await self.reply(verb, path, query, data)).body or b"{}")
+        return from_json((await self.reply(verb, path, query, data)).body or b"{}", cache_strings="keys")
 
     def now(self) -> datetime:
         """The server's clock, to the microsecond."""
@@ -277,7 +278,7 @@ class CoreStorage:
         )
         kind = 'multipart/related; boundary="=x="'
         reply = await self._wire.reply("POST", f"/upload/storage/v1/b/{bucket_name}/o", query, body, kind)
-        return stat(from_json(reply.body))
+        return stat(from_json(reply.body, cache_strings="keys"))
 
     async def delete(self, bucket_name: str, name: str, if_generation: int | None) -> None:
         query = {} if if_generation is None else {"ifGenerationMatch": str(if_generation)}

@@ -12,6 +12,7 @@ from typing import Any
 from tests.simulation.lives import Doom
 from tests.simulation.troubles import DONE
 from tests.simulation.worker import Program
+from tpuops.localcloud.core.profile import INSTANT, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,10 @@ class Outsider:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One life to be lived. `permitted` are the exit codes it may end with, `doubt` those that a crash adds."""
+    """One life to be lived. `permitted` are the exit codes it may end with, `profile` is how long the cloud takes.
+
+    One that is not over after `patience_s` seconds of its own time is broken.
+    """
 
     seed: int
     environment: dict[str, Any]
@@ -34,6 +38,8 @@ class Schedule:
     permitted: frozenset[int] = frozenset({DONE})
     kinds: tuple[str, ...] = ()
     wired: bool = True
+    profile: Profile = INSTANT
+    patience_s: float = 6 * 3600.0
 
     @property
     def spot(self) -> bool:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from tests.simulation.loop import VirtualClock
 
@@ -20,6 +22,12 @@ ANY = "any"
 
 class Buried(BaseException):
     """Ends a dead controller's coroutines once nobody looks any more."""
+
+
+def _unless_buried(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say what nobody caught. Who is buried may begin something on his way out, whose end nobody waits for."""
+    if not isinstance(context.get("exception"), Buried):
+        loop.default_exception_handler(context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,10 @@ class Life:
     on_change: Callable[[Life, str], None] = lambda life, method: None
     points: list[str] = field(default_factory=list)
     """The points passed so far, as `phase method`: where a sweep may kill."""
+    skew_s: float = 0.0
+    """How far its host's wall clock is ahead."""
+    suspended_s: float = 0.0
+    """For how long its host was suspended, which its timers know nothing of."""
     struck: asyncio.Event = field(default_factory=asyncio.Event)
     _stuck: set[asyncio.Future[None]] = field(default_factory=set)
     _paused: asyncio.Event | None = None
@@ -107,6 +119,7 @@ class Life:
     def bury(self) -> None:
         """Let the coroutines of this process end without any further effect."""
         self.alive, self._buried = False, True
+        asyncio.get_running_loop().set_exception_handler(_unless_buried)
         for stuck in self._stuck:
             if not stuck.done():
                 stuck.set_exception(Buried())
@@ -122,6 +135,14 @@ class LifeClock(VirtualClock):
 
     def __init__(self, life: Life) -> None:
         self._life = life
+
+    def now(self) -> datetime:
+        """The wall clock of its host."""
+        return super().now() + timedelta(seconds=self._life.skew_s)
+
+    def elapsed(self) -> float:
+        """With the time that its host was suspended."""
+        return super().elapsed() + self._life.suspended_s
 
     async def sleep(self, wait_s: float) -> None:
         """Let time pass; a dead process stays asleep."""

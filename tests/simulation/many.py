@@ -6,12 +6,14 @@ Prints each broken promise with the command that replays it, then how many lives
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tests.simulation.play import played
 from tests.simulation.properties import violations
@@ -19,7 +21,8 @@ from tests.simulation.schedules import draw
 
 BLOCK = 40
 ALL = range(10_000)
-AGAIN = "python -m tests.simulation.many {0}..{0}"
+AGAIN = "python -m tests.simulation.many {0}..{1}"
+Part, Result = TypeVar("Part"), TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,34 @@ class Played:
     cpu_s: float
 
 
+class _Heard(logging.Handler):
+    """What asyncio has to say, which is always of something that nobody waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it on one line."""
+        self.said.append(" ".join(self.format(record).split()))
+
+
 def block(seeds: range) -> Played:
-    """Play them one after another. A life that ends in no order at all is broken too."""
-    began, broken = time.process_time(), []
+    """Play them one after another. A life that ends in no order at all is broken too, or leaves a failed task alone."""
+    began, broken, heard = time.process_time(), [], _Heard()
+    logging.getLogger("asyncio").addHandler(heard)
     for seed in seeds:
         try:
             found = violations(played(draw(seed)))
         except (AssertionError, TimeoutError) as error:
             found = [repr(error)]
         if found:
-            broken += [f"seed {seed}: {'; '.join(found)}", f"    {AGAIN.format(seed)}"]
+            broken += [f"seed {seed}: {'; '.join(found)}", f"    {AGAIN.format(seed, seed)}"]
+    gc.collect()  # asyncio tells of a task when the task goes
+    logging.getLogger("asyncio").removeHandler(heard)
+    if heard.said:
+        first, last = seeds[0], seeds[-1]
+        broken += [f"seeds {first} to {last}: {'; '.join(heard.said)}", f"    {AGAIN.format(first, last)}"]
     return Played(len(seeds), tuple(broken), time.process_time() - began)
 
 
@@ -49,10 +70,18 @@ def blocks(seeds: range) -> list[range]:
     return [range(start, min(start + BLOCK, seeds.stop)) for start in range(seeds.start, seeds.stop, BLOCK)]
 
 
-def many(seeds: range) -> Iterator[Played]:
-    """All of them, on every core, in whatever order they end. What was imported is garbage to nobody: `gc.freeze`."""
+def shared_out(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+    """What `work` makes of each part, on every core, in whatever order they end; what is known here is known there.
+
+    What was imported is garbage to nobody: `gc.freeze`.
+    """
     with multiprocessing.get_context("fork").Pool(os.cpu_count(), initializer=gc.freeze) as pool:
-        yield from pool.imap_unordered(block, blocks(seeds))
+        yield from pool.imap_unordered(work, parts)
+
+
+def many(seeds: range) -> Iterator[Played]:
+    """All of them."""
+    return shared_out(block, blocks(seeds))
 
 
 def asked(words: str) -> range:

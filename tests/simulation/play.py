@@ -49,7 +49,6 @@ PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheSimulationThatOpensNothing sim"
-PATIENCE_S = 6 * 3600.0
 KINDS = ("tpu.node", "compute.instance")
 SOURCE = Source(Path("/nowhere/source"), "c0ffee5eed")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
@@ -63,7 +62,8 @@ class Stage:
         file = {"path": Path("/nowhere/sim.yaml")}
         self.environment = Environment.model_validate(_frozen(schedule.environment), context=file)
         self.played = Played(schedule.program, self._training_started)
-        self.net = Net(Core(World(), seed=schedule.seed), self.played.play, self._look)
+        core = Core(World(), profile=schedule.profile, seed=schedule.seed)
+        self.net = Net(core, self.played.play, self._look)
         self.net.before = self._before
         self.played.net = self.net
         self.lives: list[Life] = []
@@ -120,7 +120,7 @@ class Stage:
         self.net.deliver(_json("POST", "/_cloud/faults", self.schedule.script))
         if self.schedule.outsider is not None:
             outsider = asyncio.ensure_future(self._intrude(self.schedule.outsider.after_s))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.schedule.patience_s):
             await self._controllers()
         if self.schedule.outsider is not None:
             await outsider

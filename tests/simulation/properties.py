@@ -111,8 +111,9 @@ def p8_the_end_is_one_that_the_script_permits(history: History) -> Iterator[str]
     if last.document and last.exit_code not in {DONE} and not (last.document["cause"] or last.document["remains"]):
         yield f"exit {last.exit_code} without a cause"
     for end in history.ends:
-        # Who stood still finds its time for retries spent, and may give up.
-        allowed = schedule.permitted | {BUSY, GAVE_UP} if end.life.stood_still else schedule.permitted | {BUSY}
+        # Who stood still finds its time for retries spent, and may give up; what stands it then names as remaining.
+        gives_up = {GAVE_UP} | ({BILLING} if end.document.get("remains") else set())
+        allowed = schedule.permitted | {BUSY} | (gives_up if end.life.stood_still else set())
         if end is not last and end.exit_code not in allowed:
             yield f"an earlier controller ended with {end.exit_code}: {end.error or end.document.get('cause')}"
 

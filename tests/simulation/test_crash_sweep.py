@@ -1,52 +1,50 @@
 """Killed at any point and given again, a command comes to the same end: one of each, none left, training untouched.
 
-`TPUOPS_SWEEP=all` sweeps every point, `TPUOPS_SWEEP=3/12` the fourth of twelve parts; without it each day has its part,
-so that twelve days of CI see all of it. How many points there are, and how many were tried, is printed.
+Every point of every scene is swept, each with a successor on the same host and on another. How many there are is
+printed. `-k 'run made anew'` sweeps one scene.
 """
 
 from __future__ import annotations
 
-import datetime
-import os
+from functools import cache, partial
 
 import pytest
 
 from tests.simulation import sweep
 from tests.simulation.lives import ANY, Doom
+from tests.simulation.many import shared_out
 from tests.simulation.sweep import HOSTS, SCENES, Scene, Swept, dooms, lived, wrong
 from tpuops.lifecycle import supervise
 from tpuops.stages import run as runs
 
-PARTS = 12
-AGAIN = "TPUOPS_SWEEP={part}/{of} python -m pytest tests/simulation/test_crash_sweep.py -k '{name}'"
+
+@cache
+def undisturbed(name: str) -> Swept:
+    """The scene's life that nobody kills."""
+    return lived(named(name))
 
 
-def part() -> tuple[int, int]:
-    """Which part of how many is swept."""
-    asked = os.environ.get("TPUOPS_SWEEP", "")
-    if asked == "all":
-        return 0, 1
-    if asked:
-        which, _, of = asked.partition("/")
-        return int(which), int(of)
-    return datetime.datetime.now(datetime.UTC).date().toordinal() % PARTS, PARTS
+def named(name: str) -> Scene:
+    return next(scene for scene in SCENES if scene.name == name)
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.parametrize("name", [scene.name for scene in SCENES])
 def test_a_command_killed_anywhere_and_given_again_comes_to_the_same_end(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
+    name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = lived(scene)
-    assert not wrong(scene, whole, whole), "the undisturbed life itself is wrong"
-    which, of = part()
+    whole = undisturbed(name)
+    assert not wrong(named(name), whole, whole), "the undisturbed life itself is wrong"
     every = list(dooms(len(whole.points)))
-    tried = every[which::of]
-    broken = [line for doom in tried for line in broken_at(scene, whole, doom)]
+    broken = [line for lines in shared_out(partial(broken_in, name), every) for line in lines]
     with capsys.disabled():
-        print(f"\n{scene.name}: {len(tried)} of {len(every)} kills tried, {len(broken)} wrong", end=" ")
-    again = AGAIN.format(part=which, of=of, name=scene.name)
-    assert not broken, "\n".join([*broken, again])
+        print(f"\n{name}: {len(every)} kills, {len(broken)} wrong", end=" ")
+    assert not broken, "\n".join(broken)
+
+
+def broken_in(name: str, doom: Doom) -> list[str]:
+    """`broken_at` of a scene by its name, beside the life that is known here."""
+    return broken_at(named(name), undisturbed(name), doom)
 
 
 def broken_at(scene: Scene, whole: Swept, doom: Doom) -> list[str]:
@@ -61,7 +59,7 @@ def broken_at(scene: Scene, whole: Swept, doom: Doom) -> list[str]:
 
 
 def test_every_phase_of_every_kind_of_call_is_a_point() -> None:
-    points = {point for scene in SCENES for point in lived(scene).points}
+    points = {point for scene in SCENES for point in undisturbed(scene.name).points}
     methods = {point.partition(" ")[2] for point in points}
     changes = {"tpu.nodes.create", "tpu.nodes.delete", "tpu.nodes.stop", "tpu.nodes.start"}
     changes |= {"compute.instances.insert", "compute.instances.delete", "storage.buckets.insert"}
@@ -70,14 +68,10 @@ def test_every_phase_of_every_kind_of_call_is_a_point() -> None:
 
 
 def noticed(scene: Scene, phase: str, method: str) -> list[str]:
-    """What the sweep finds at the points of one phase of one method."""
+    """What the sweep finds at the points of one phase of one method, in the product as it is at this moment."""
     whole = lived(scene)
     calls = [number for number, point in enumerate(whole.points, 1) if point == f"{phase} {method}".rstrip()]
     return [line for call in calls for line in broken_at(scene, whole, Doom(call, ANY, True, sweep.LATER_S))]
-
-
-def named(name: str) -> Scene:
-    return next(scene for scene in SCENES if scene.name == name)
 
 
 def test_an_answer_that_was_only_planned_and_counts_as_tried_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

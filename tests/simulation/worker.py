@@ -34,7 +34,10 @@ KeyError: 'labels'
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the training program is like. `bug_at`: the step at which it always raises; `setup_code`: set-up's end."""
+    """What the training program is like. `bug_at`: the step at which it always raises; `setup_code`: set-up's end.
+
+    `keep`: how many of its newest checkpoints it leaves in the bucket, 0: all.
+    """
 
     steps: int = 60
     every: int = 10
@@ -42,6 +45,7 @@ class Program:
     init_s: float = 0.2
     bug_at: int | None = None
     setup_code: int = 0
+    keep: int = 0
 
 
 @dataclass(slots=True)
@@ -219,15 +223,33 @@ class Machine:
         for part in ("data", "complete"):
             await sleep(0.005)
             self.put(f"{_checkpoints(spec)[1]}/{step:08d}/{part}", f"{step}".encode())
+        old = step - self._program.keep * self._program.every
+        if self._program.keep and old > 0:
+            self._forget(spec, old)
+
+    def _forget(self, spec: RunSpec, step: int) -> None:
+        """Remove a checkpoint, the mark that makes it complete first."""
+        bucket, prefix = _checkpoints(spec)
+        for part in ("complete", "data"):
+            name = quote(f"{prefix}/{step:08d}/{part}", safe="")
+            self._net.deliver(Request("DELETE", f"/storage/v1/b/{bucket}/o/{name}"))
 
     async def _newest(self, spec: RunSpec) -> int:
-        """The step to resume from, asked until the bucket answers."""
+        """The step to resume from: every page of the list (one has 1,000 names), asked until the bucket answers."""
         bucket, prefix = _checkpoints(spec)
+        names: list[str] = []
+        token = ""
         while True:
-            reply = self._net.deliver(Request("GET", f"/storage/v1/b/{quote(bucket)}/o", {"prefix": f"{prefix}/"}))
-            if reply.status == 200 and not reply.drop:
-                return newest(item["name"] for item in json.loads(reply.body).get("items", []))
-            await sleep(ASK_AGAIN_S)
+            query = {"prefix": f"{prefix}/", **({"pageToken": token} if token else {})}
+            reply = self._net.deliver(Request("GET", f"/storage/v1/b/{quote(bucket)}/o", query))
+            if reply.status != 200 or reply.drop:
+                await sleep(ASK_AGAIN_S)
+                continue
+            page = json.loads(reply.body)
+            names += [item["name"] for item in page.get("items", [])]
+            token = page.get("nextPageToken", "")
+            if not token:
+                return newest(names)
 
     def put(self, name: str, data: bytes, bucket: str = "") -> bool:
         """Write an object by the machine's own identity; whether the bucket took it (three tries)."""
