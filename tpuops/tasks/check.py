@@ -12,8 +12,8 @@ STEPS = (
     ("mypy",),
     ("lint-imports",),
 )
-PYTEST = ("pytest", "--numprocesses", "2", "--dist", "loadfile")
-"""Two at a time: most of what drives the embedded cloud waits, and a file's tests share what was set up for them."""
+PYTEST = ("pytest", "--numprocesses", "3", "--dist", "loadfile")
+"""Three at a time, on two cores: most of what drives the embedded cloud waits. A file's tests share what was set up."""
 
 
 @task(help={"fast": "leave out the tests that drive the embedded cloud over the wire"})
