@@ -52,11 +52,15 @@ def terms(grace: timedelta) -> Terms:
 class Keeper:
     """What a machine must know to keep the lease of the run that lives on it, in its controller's stead.
 
-    It does until `until` (epoch seconds, by the server's clock) and as long as the run says something every `stall_s`
-    seconds (None: for ever). `success` and `failure` say what becomes of the machines then: delete or keep.
+    `machine` does, since `user` left the run to it at `since`, until `until` (epoch seconds, by the server's clock) and
+    as long as the run says something every `stall_s` seconds (None: for ever). `success` and `failure` say what becomes
+    of the machines then: delete or keep.
     """
 
     run_id: str
+    machine: str
+    user: str
+    since: str
     until: float
     stall_s: float | None
     success: str

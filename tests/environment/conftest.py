@@ -20,7 +20,7 @@ from tpuops.environment import Environment, load
 from tpuops.journal import Event
 from tpuops.lifecycle.opening import Opening, open_site
 from tpuops.lifecycle.site import Site
-from tpuops.stages.lease import USUAL
+from tpuops.stages.holders import USUAL
 
 Result = TypeVar("Result")
 

@@ -28,7 +28,7 @@ from tests.cloud_fixture import LocalCloud
 from tests.lifecycle.bodies import INSTANCES, NODES, PLACE, instance, node, queued
 from tpuops import switch, templates
 from tpuops.resources import Owned
-from tpuops.stages.lease import Holder
+from tpuops.stages.holders import Holder
 
 GRACE_S = 4.0
 LOOK_S = 1.0

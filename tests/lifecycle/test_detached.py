@@ -196,18 +196,23 @@ def test_what_train_leaves_alone_stands_and_every_command_goes_on_from_there(
     user, env = hurried, ("--env", "kept")
     user.run("up", *env)
     user.run("train", "--detach", *env)
+    process = training(user, "kept")
     path = user.folder / "environments" / "kept.yaml"
     path.write_text(path.read_text().replace("tpu: {", "tpu: {labels: {team: vision}, "))
+    ask(user, "POST", "/_cloud/faults", [{"on": {"method": "tpu.nodes.patch"}, "do": {"delay_s": 600}}])
+    killed = user.start("up", *env)
+    until(lambda: lease(user, "kept")["doing"] == "up", 30)
+    kill(killed)
+    until(lambda: not lease(user, "kept")["token"], GRACE_S + MARGIN_S)
     user.run("up", *env)
-    until(lambda: bool(lease(user, "kept")["keeper"]), 10)
+    assert lease(user, "kept")["keeper"]
     time.sleep(GRACE_S * 1.5)
-    assert training(user, "kept") is not None
+    assert training(user, "kept") == process is not None
 
     user.run("lock.break", "--yes", *env)
     assert lease(user, "kept") is None
-    process = training(user, "kept")
     assert user.run("train", "--detach", *env)["attempts"] == 1
-    assert training(user, "kept") == process is not None
+    assert training(user, "kept") == process
 
     end(user, "kept", signal.SIGUSR1)
     until(lambda: lease(user, "kept") is None, MARGIN_S)

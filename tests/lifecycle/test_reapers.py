@@ -25,7 +25,7 @@ from tests.lifecycle.bodies import INSTANCES, NODES, PLACE, instance, node, queu
 from tests.lifecycle.conftest import ENVIRONMENT, TRAINER, User, kill
 from tpuops import embedded, switch
 from tpuops.resources import Owned
-from tpuops.stages.lease import Holder
+from tpuops.stages.holders import Holder
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(400)]
 

@@ -12,11 +12,12 @@ import pytest
 
 from tests.simulation.loop import VirtualClock, live
 from tests.simulation.test_versions import NAME, on_a_bucket
+from tpuops import switch
 from tpuops.clock import SystemClock
 from tpuops.cloud.port import ObjectStat, ObjectStore, StoredObject
 from tpuops.errors import AccessError, Busy
 from tpuops.journal import Journal
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.switch import Keeper
 
 
@@ -49,12 +50,12 @@ def test_a_holder_whose_login_is_revoked_stops_acting_and_still_ends_well() -> N
     async def life() -> None:
         clock = VirtualClock()
         store = Revocable()
-        me = lease.myself("ada", "run", clock)
+        me = holders.myself("ada", "run", clock)
         held = await lease.take(store, "lease.json", me, clock, Journal(clock, None))
-        await asyncio.sleep(lease.TTL_S * 0.75)
+        await asyncio.sleep(switch.TTL_S * 0.75)
         await held.check()
         store.revoked = True
-        await asyncio.sleep(lease.TTL_S * 1.25)
+        await asyncio.sleep(switch.TTL_S * 1.25)
         with pytest.raises(Busy, match="could not be renewed"):
             await held.check()
         await held.release()
@@ -76,12 +77,12 @@ class Laptop(VirtualClock):
 def test_a_holder_whose_machine_was_suspended_asks_before_it_acts(taken: bool) -> None:
     async def act(store: ObjectStore) -> None:
         clock, elsewhere = Laptop(), VirtualClock()
-        held = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
         await held.check()
         if taken:
             found = await store.read(NAME)
             assert found is not None
-            other = replace(lease.myself("bob", "run", elsewhere), host="elsewhere")
+            other = replace(holders.myself("bob", "run", elsewhere), host="elsewhere")
             await store.write(NAME, other.data(), if_generation=found.stat.generation)
         clock.suspended_s = 7200.0
         if taken:
@@ -94,37 +95,63 @@ def test_a_holder_whose_machine_was_suspended_asks_before_it_acts(taken: bool) -
     on_a_bucket(act)
 
 
-KEEPER = Keeper("r1", 2e9, 60.0, "delete", "keep")
+KEEPER = Keeper("r1", "node", "ada", "2026-11-20T09:00:00+00:00", 2e9, 60.0, "delete", "keep")
+BACK = lease.Claim(back=True)
 
 
 def test_a_lease_that_is_left_to_a_machine_is_nobody_s_who_acts_and_anybody_s_who_comes() -> None:
     async def act(store: ObjectStore) -> None:
         clock = VirtualClock()
-        me, other = (replace(lease.myself("ada", "run", clock), host=host) for host in ("laptop", "desktop"))
+        me, other = (replace(holders.myself("ada", "run", clock), host=host) for host in ("laptop", "desktop"))
         held = await lease.take(store, NAME, me, clock, Journal(clock, None))
-        generation = await held.leave("node", KEEPER)
+        generation = await held.leave(KEEPER)
         with pytest.raises(Busy, match="left to node itself"):
             await held.check()
-        await asyncio.sleep(lease.TTL_S)
+        await asyncio.sleep(switch.TTL_S)
         await held.release()
         found = await store.read(NAME)
         assert found is not None
         assert found.stat.generation == generation, "it was renewed, or given back"
-        kept = lease.parse(found.data)
+        kept = holders.parse(found.data)
         assert (kept.is_kept, kept.keeper) == (True, asdict(KEEPER))
-        assert not lease.is_dead(kept, "node")
+        assert not holders.is_dead(kept, "node")
 
         await store.write(NAME, found.data, if_generation=generation)  # as its machine does
         came = clock.monotonic()
-        next_ = await lease.take(store, NAME, other, clock, Journal(clock, None))
+        next_ = await lease.take(store, NAME, other, clock, Journal(clock, None), BACK)
         assert clock.monotonic() - came < lease.LOOK_S, "it was waited for"
         await next_.check()
-        await next_.release(back=True)
+        await next_.release()
         found = await store.read(NAME)
         assert found is not None
-        assert lease.parse(found.data) == kept
+        assert holders.parse(found.data) == kept
         await (await lease.take(store, NAME, me, clock, Journal(clock, None))).release()
         assert await store.read(NAME) is None
+
+    on_a_bucket(act)
+
+
+def test_a_lease_that_was_to_be_given_back_tells_its_machine_so_from_the_first_write_on() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        first, second = (replace(holders.myself(name, "up", clock), host=name) for name in ("bob", "eve"))
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
+        held.tell(lambda: {"step": 7})
+        await held.leave(KEEPER)
+        killed = await lease.take(store, NAME, first, clock, Journal(clock, None), BACK)
+        for _ in range(2):  # as it took it, and as it renews it
+            found = await store.read(NAME)
+            assert found is not None
+            there = holders.parse(found.data)
+            assert (there.token, there.keeper, there.is_kept) == (first.token, asdict(KEEPER), False)
+            await asyncio.sleep(switch.TTL_S / 2)
+        killed._renewing.cancel()  # type: ignore[union-attr]
+        await asyncio.sleep(switch.TTL_S + 1)
+        await (await lease.take(store, NAME, second, clock, Journal(clock, None), BACK)).release()
+        found = await store.read(NAME)
+        assert found is not None
+        kept = holders.parse(found.data)
+        assert (kept.is_kept, kept.host, kept.user, kept.progress) == (True, "node", "ada", {"step": 7})
 
     on_a_bucket(act)
 
@@ -132,7 +159,7 @@ def test_a_lease_that_is_left_to_a_machine_is_nobody_s_who_acts_and_anybody_s_wh
 def test_a_lease_whose_leaving_lost_its_reply_is_left_all_the_same() -> None:
     async def act(store: ObjectStore) -> None:
         clock = VirtualClock()
-        held = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
         write = store.write
 
         async def twice(name: str, data: bytes, *, if_generation: int | None) -> ObjectStat:
@@ -140,10 +167,10 @@ def test_a_lease_whose_leaving_lost_its_reply_is_left_all_the_same() -> None:
             return await write(name, data, if_generation=if_generation)
 
         store.write = twice  # type: ignore[method-assign]
-        generation = await held.leave("node", KEEPER)
+        generation = await held.leave(KEEPER)
         found = await store.read(NAME)
         assert found is not None
-        assert (found.stat.generation, lease.parse(found.data).is_kept) == (generation, True)
+        assert (found.stat.generation, holders.parse(found.data).is_kept) == (generation, True)
         await held.release()
 
     on_a_bucket(act)
@@ -152,14 +179,14 @@ def test_a_lease_whose_leaving_lost_its_reply_is_left_all_the_same() -> None:
 def test_a_lease_that_was_lost_cannot_be_left_to_a_machine() -> None:
     async def act(store: ObjectStore) -> None:
         clock = VirtualClock()
-        held = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
-        other = replace(lease.myself("bob", "run", clock), host="elsewhere")
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
+        other = replace(holders.myself("bob", "run", clock), host="elsewhere")
         await store.write(NAME, other.data(), if_generation=None)
         with pytest.raises(Busy, match="it is held by bob on elsewhere"):
-            await held.leave("node", KEEPER)
+            await held.leave(KEEPER)
         found = await store.read(NAME)
         assert found is not None
-        assert lease.parse(found.data).token == other.token
+        assert holders.parse(found.data).token == other.token
 
     on_a_bucket(act)
 

@@ -31,6 +31,7 @@ FREE = {"now": 1000.0, "state": "free", "generation": 0}
 LATE = {"now": 1_000_001.0}
 KEEPER = {"run_id": "r1", "until": 2000.0, "stall_s": 60.0, "success": "delete", "failure": "keep"}
 KEPT = {**HELD, "token": "", "keeper": KEEPER}
+TAKEN = {**KEPT, "token": "a controller"}
 RUN = {"run": {"alive": True, "code": None, "silent_s": 5.0, "stalled": False}}
 STALLED = {"run": {**RUN["run"], "silent_s": 61.0, "stalled": True}}
 NEVER = 1e9
@@ -72,7 +73,23 @@ ROWS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"run": {**RUN["run"], "alive": False, "code": 3}},
         {},
     ),
-    "to be ended by one that is gone": ("leave", {**KEPT, "token": "another reaper"}, RUN, {}),
+    "to be ended by one that is gone": (
+        "leave",
+        {**KEPT, "token": "another reaper", "keeper": {**KEEPER, "ending": True}},
+        RUN,
+        {},
+    ),
+    "taken from the machine": ("wait", TAKEN, RUN, {}),
+    "taken, and its holder silent for less than the grace": ("wait", {**TAKEN, "age_s": 900.0}, RUN, {}),
+    "taken, and its holder gone": ("keep", {**TAKEN, "age_s": 901.0}, RUN, {}),
+    "taken, and just readable again": ("wait", {**TAKEN, "age_s": 901.0}, {**RUN, "readable_s": 30.0}, {}),
+    "taken, and the run ended": ("wait", TAKEN, {"run": {**RUN["run"], "alive": False, "code": 0}}, {}),
+    "taken, its holder gone, and the run ended": (
+        "reap",
+        {**TAKEN, "age_s": 901.0},
+        {"run": {**RUN["run"], "alive": False, "code": 0}},
+        {},
+    ),
     "kept for a run that is not here": ("wait", KEPT, {}, {}),
     "kept for one that is not here, and old": ("reap", {**KEPT, "age_s": 901.0}, {}, {}),
     "unknown, and no time": ("wait", {**UNKNOWN, "now": None}, {"unknown_s": NEVER}, {}),
@@ -120,7 +137,8 @@ def test_what_is_not_known_whole_is_not_kept(told: Any, reaper: ModuleType) -> N
 
 
 def test_a_keeper_is_told_as_the_machine_reads_it(reaper: ModuleType) -> None:
-    assert reaper.is_keeper(json.loads(json.dumps(asdict(orders_of.Keeper("r1", 1e9, None, "delete", "keep")))))
+    keeper = orders_of.Keeper("r1", "node", "ada", "2026-11-20T09:00:00+00:00", 1e9, None, "delete", "keep")
+    assert reaper.is_keeper(json.loads(json.dumps(asdict(keeper))))
 
 
 def test_a_controller_knows_that_it_lost_its_lease_long_before_any_reaper_acts() -> None:

@@ -23,7 +23,7 @@ from tpuops.diagnosis.verdict import Decision, Move
 from tpuops.errors import Busy
 from tpuops.lifecycle import run, session, story, supervise
 from tpuops.resources import Owned
-from tpuops.stages import apply, lease, recover, teardown, watch
+from tpuops.stages import apply, holders, lease, recover, teardown, watch
 from tpuops.stages.collect import Collected
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -135,7 +135,7 @@ def an_end_that_nobody_saw_is_trained_again(patch: pytest.MonkeyPatch) -> None:
 def the_lease_is_never_given_back(patch: pytest.MonkeyPatch) -> None:
     """It is left to expire."""
 
-    async def nothing(self: lease.Lease, *, back: bool = False) -> None:
+    async def nothing(self: lease.Lease) -> None:
         """Keep it."""
 
     patch.setattr(lease.Lease, "release", nothing)
@@ -178,7 +178,7 @@ def an_attempt_is_numbered_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
 def a_lost_lease_is_taken_for_an_error_of_the_machine(patch: pytest.MonkeyPatch) -> None:
     """A lease of another's is renewed over."""
 
-    async def ours(self: lease.Lease, holder: lease.Holder, asked: float) -> None:
+    async def ours(self: lease.Lease, holder: holders.Holder, asked: float) -> None:
         found = await self._store.read(self._name)
         self._generation, self._confirmed = (0 if found is None else found.stat.generation), asked
 

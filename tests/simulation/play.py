@@ -39,7 +39,7 @@ from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.wire import Request
 from tpuops.localcloud.core.world import World
 from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER, Desired
-from tpuops.stages import lease
+from tpuops.stages import holders
 from tpuops.stages.access import Route
 from tpuops.stages.secrets import Secrets
 from tpuops.stages.spend import Meter, hourly
@@ -192,7 +192,7 @@ class Stage:
         """Only the lease's holder may make, stop or delete anything."""
         name = f"{self._wanted.bucket.name}/tpuops/sim/lease.json"
         found = self.net.core.world.get("storage.object", name)
-        holder = lease.parse(self.net.core.world.content(found["content"])).pid if found else 0
+        holder = holders.parse(self.net.core.world.content(found["content"])).pid if found else 0
         if holder != life.pid:
             self.history.problems.append(f"P6: controller {life.pid} asks for {method}, the lease is {holder}'s")
 
@@ -328,22 +328,22 @@ def staged(make: Callable[[], Stage], seed: int) -> History:
     def started(pid: int) -> str:
         return "alive" if any(life.pid == pid and life.alive and not life.over for life in stage_lives) else ""
 
-    def myself(user: str, doing: str, clock: Any, terms: Terms) -> lease.Holder:
+    def myself(user: str, doing: str, clock: Any, terms: Terms) -> holders.Holder:
         life = CURRENT.get()
         token, since = f"token-{life.pid}", clock.now().isoformat()
         agreed = {"ttl_s": terms.ttl_s, "grace_s": terms.grace_s}
-        return lease.Holder(token, user, life.host, life.pid, "alive", since, doing, **agreed)
+        return holders.Holder(token, user, life.host, life.pid, "alive", since, doing, **agreed)
 
     async def main() -> History:
         stage = make()
         stage.lives = stage_lives
         return await stage.play()
 
-    before = lease.started, lease.myself, lease.here
+    before = holders.started, holders.myself, holders.here
     gc.disable()  # a life is short, and its tasks' cycles cost a sixth of it
-    lease.started, lease.myself, lease.here = started, myself, lambda: CURRENT.get().host
+    holders.started, holders.myself, holders.here = started, myself, lambda: CURRENT.get().host
     try:
         return live(main())
     finally:
-        lease.started, lease.myself, lease.here = before
+        holders.started, holders.myself, holders.here = before
         gc.enable()

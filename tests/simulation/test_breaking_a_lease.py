@@ -11,8 +11,9 @@ from tests.simulation.lives import Doom
 from tests.simulation.properties import standing
 from tests.simulation.sweep import Scene
 from tests.simulation.worker import Program
+from tpuops import switch
 from tpuops.lifecycle import lock
-from tpuops.stages import lease
+from tpuops.stages import holders
 
 SLOW = Program(steps=60, step_s=3.0)
 
@@ -27,7 +28,7 @@ def test_a_living_holder_stops_acting_before_the_lease_is_free_and_its_training_
     )
     broken = seen.end(2).document
     assert (broken["holder"]["pid"], broken["acts"], broken["broken"]) == (1, False, True)
-    assert broken["waited_s"] == lease.TTL_S
+    assert broken["waited_s"] == switch.TTL_S
     assert seen.end(1).exit_code in {6, 7}
     assert seen.end(3).exit_code == 0
     assert len(seen.history.started) == 1
@@ -59,7 +60,7 @@ def test_a_lease_that_somebody_else_took_meanwhile_is_left_alone(monkeypatch: py
         """The look was before the present holder came."""
         found = await looked(site)  # type: ignore[arg-type]
         assert found is not None
-        before = replace(lease.parse(found.data), token="an earlier one", pid=9)
+        before = replace(holders.parse(found.data), token="an earlier one", pid=9)
         return replace(found, stat=replace(found.stat, generation=1), data=before.data())
 
     monkeypatch.setattr(lock, "_read", another)

@@ -16,6 +16,7 @@ from tests.simulation.lives import CURRENT, Life
 from tests.simulation.loop import VirtualClock, live
 from tests.simulation.net import Net
 from tests.simulation.sweep import Scene
+from tpuops import switch
 from tpuops.cloud.port import ObjectStore
 from tpuops.diagnosis.verdict import Action
 from tpuops.errors import Busy
@@ -23,7 +24,7 @@ from tpuops.journal import Journal
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.world import World
 from tpuops.resources import BucketSpec
-from tpuops.stages import lease, record
+from tpuops.stages import holders, lease, record
 
 NAME = "lease.json"
 EARLIER_HOLDER = {
@@ -54,12 +55,12 @@ def on_a_bucket(act: Callable[[ObjectStore], Awaitable[Any]]) -> Any:
 
 def taken(store: ObjectStore) -> Awaitable[lease.Lease]:
     clock = VirtualClock()
-    return lease.take(store, NAME, lease.myself("ada", "run", clock), clock, Journal(clock, None))
+    return lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 10_000.0], ids=["fresh", "expired"])
 def test_a_lease_of_a_later_version_is_never_written_over_whatever_its_age(wait_s: float) -> None:
-    later = json.dumps({**EARLIER_HOLDER, "format": lease.FORMAT + 1, "quorum": ["x"]}).encode()
+    later = json.dumps({**EARLIER_HOLDER, "format": holders.FORMAT + 1, "quorum": ["x"]}).encode()
 
     async def act(store: ObjectStore) -> None:
         written = await store.write(NAME, later, if_generation=0)
@@ -80,10 +81,10 @@ def test_a_lease_of_another_version_is_read_and_taken_once_it_expired(more: dict
         await store.write(NAME, json.dumps({**EARLIER_HOLDER, **more}).encode(), if_generation=0)
         found = await store.read(NAME)
         assert found is not None
-        assert lease.parse(found.data).words() == "bob on his (process 4), since 2026-09-21, for `run`"
+        assert holders.parse(found.data).words() == "bob on his (process 4), since 2026-09-21, for `run`"
         began = asyncio.get_running_loop().time()
         held = await taken(store)
-        assert asyncio.get_running_loop().time() - began > lease.TTL_S
+        assert asyncio.get_running_loop().time() - began > switch.TTL_S
         await held.release()
 
     on_a_bucket(act)
@@ -91,8 +92,8 @@ def test_a_lease_of_another_version_is_read_and_taken_once_it_expired(more: dict
 
 @pytest.mark.parametrize("ttl_s", [0, -1, 1e9, "long", None, True], ids=str)
 def test_a_holder_that_claims_an_absurd_term_is_one_that_nobody_knows(ttl_s: Any) -> None:
-    read = lease.parse(json.dumps({**EARLIER_HOLDER, "ttl_s": ttl_s}).encode())
-    assert read.ttl_s == lease.TTL_S or ttl_s is True
+    read = holders.parse(json.dumps({**EARLIER_HOLDER, "ttl_s": ttl_s}).encode())
+    assert read.ttl_s == switch.TTL_S or ttl_s is True
 
 
 def test_a_record_of_an_earlier_version_is_read() -> None:

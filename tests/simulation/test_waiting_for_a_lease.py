@@ -11,10 +11,11 @@ import pytest
 
 from tests.simulation.loop import VirtualClock
 from tests.simulation.test_versions import NAME, on_a_bucket
+from tpuops import switch
 from tpuops.cloud.port import ObjectStore
 from tpuops.errors import Busy
 from tpuops.journal import Event, Journal
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 
 HELD_S = 300.0
 
@@ -26,12 +27,14 @@ def met(wait_s: float, host: str) -> dict[str, Any]:
     quiet, heard = Journal(clock, None), Journal(clock, None, (said.append,))
 
     async def act(store: ObjectStore) -> dict[str, Any]:
-        holder = replace(lease.myself("bob", "run", clock), host=host)
+        holder = replace(holders.myself("bob", "run", clock), host=host)
         held = await lease.take(store, NAME, holder, clock, quiet)
         leaving = asyncio.get_running_loop().create_task(_later(held))
         began, error = clock.monotonic(), ""
         try:
-            taken = await lease.take(store, NAME, lease.myself("ada", "run", clock), clock, heard, wait_s)
+            taken = await lease.take(
+                store, NAME, holders.myself("ada", "run", clock), clock, heard, lease.Claim(wait_s)
+            )
             await taken.check()
             await taken.release()
         except Busy as refused:
@@ -51,7 +54,7 @@ async def _later(held: lease.Lease) -> None:
     await held.release()
 
 
-@pytest.mark.parametrize("host", ["elsewhere", lease.here()])
+@pytest.mark.parametrize("host", ["elsewhere", holders.here()])
 @pytest.mark.parametrize(("wait_s", "ends"), [(0.0, "refused"), (120.0, "refused"), (600.0, "taken")])
 def test_a_living_holder_is_waited_for_as_long_as_was_asked(wait_s: float, ends: str, host: str) -> None:
     seen = met(wait_s, host)
@@ -60,6 +63,6 @@ def test_a_living_holder_is_waited_for_as_long_as_was_asked(wait_s: float, ends:
         assert HELD_S <= seen["after_s"] < HELD_S + 3 * lease.LOOK_S
     else:
         assert f"held by bob on {host}" in seen["error"] and "--wait SECONDS" in seen["error"]
-        assert wait_s <= seen["after_s"] < wait_s + lease.TTL_S
+        assert wait_s <= seen["after_s"] < wait_s + switch.TTL_S
     assert set(seen["said"]) <= {"lease.wait"}
     assert len(seen["said"]) <= 1 + seen["after_s"] / lease.SAY_S

@@ -4,7 +4,7 @@ itself as the file says. Nobody recovers it meanwhile; whoever comes later joins
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tpuops.errors import TpuopsError
@@ -29,11 +29,12 @@ async def detached(story: Story, attempt: Attempt, *, tear_down: bool) -> Report
     await story.note()
     keeper = _keeper(story, await _now(site), tear_down=tear_down)
     site.journal.record("run.leaving", run=keeper.run_id, machine=machine)
-    taken = await _taken(site, await story.crew.leave(machine, keeper))
+    taken = await _taken(site, await story.crew.leave(keeper))
     torn = await end_machines(site, story.crew, delete=False, why="the run goes on there")
     until = datetime.fromtimestamp(keeper.until, UTC).isoformat(timespec="seconds")
     back = site.typed("run" if tear_down else "train")
-    left = {**asdict(keeper), "until": until, "machine": machine, "back": back}
+    told = ("run_id", "machine", "stall_s", "success", "failure")
+    left = {**{key: getattr(keeper, key) for key in told}, "until": until, "back": back}
     report = Report(DONE, OUTCOME, run=summary(story), kept=torn.kept, cost_usd=site.meter.usd())
     if taken:
         return replace(report, run={**report.run, "left": left})
@@ -61,6 +62,9 @@ def _keeper(story: Story, now: datetime, *, tear_down: bool) -> Keeper:
     limits = stall_limits(environment)
     return Keeper(
         run_id=story.record.run_id,
+        machine=story.machine.name,
+        user=story.site.user,
+        since=story.site.clock.now().isoformat(timespec="seconds"),
         until=now.timestamp() + environment.limits.runtime.total_seconds() - story.ran_s,
         stall_s=None if limits is None else max(limits.start_s, limits.train_s),  # a machine knows of no phases
         success=words.success if tear_down else "keep",

@@ -12,7 +12,7 @@ from tpuops.lifecycle.stop import GRACE_S, anothers, refuse_anothers, stopped, w
 from tpuops.lifecycle.trace import Trace, ended, is_gone
 from tpuops.plan import Plan
 from tpuops.resources import Observed
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.stages.look import look
 from tpuops.stages.record import ENDED, RUNNING, Records, RunRecord
 from tpuops.stages.teardown import Torn, kept_bucket, remove, standing, unknown
@@ -24,7 +24,7 @@ class Standing:
     ended where nobody watched and nobody was told yet."""
 
     observed: Observed
-    holder: lease.Holder | None
+    holder: holders.Holder | None
     holder_age_s: float
     record: RunRecord | None
     held: StoredObject | None = None
@@ -33,7 +33,7 @@ class Standing:
     @property
     def supervised(self) -> bool:
         """Whether the lease's holder may still act: it neither expired nor surely ended."""
-        return self.held is not None and not lease.is_free(self.held, lease.here())
+        return self.held is not None and not lease.is_free(self.held, holders.here())
 
 
 async def status(site: Site) -> Standing:
@@ -52,7 +52,7 @@ async def _recorded(site: Site, observed: Observed) -> Standing:
     record = await Records(site.store, f"{site.prefix}run.json").read()
     if held is None:
         return Standing(observed, None, 0.0, record)
-    return Standing(observed, lease.parse(held.data), held.age_s, record, held)
+    return Standing(observed, holders.parse(held.data), held.age_s, record, held)
 
 
 async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Torn:

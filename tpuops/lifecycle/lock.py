@@ -13,7 +13,7 @@ from tpuops.cloud.port import StoredObject
 from tpuops.errors import Busy, Conflict
 from tpuops.lifecycle.consent import Agree
 from tpuops.lifecycle.site import Site
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 
 TRIES = 3
 
@@ -25,7 +25,7 @@ class Lock:
     `acts` says whether the holder may still act; `waited_s` is how long a break waited for that to end.
     """
 
-    holder: lease.Holder | None = None
+    holder: holders.Holder | None = None
     generation: int = 0
     age_s: float = 0.0
     acts: bool = False
@@ -52,32 +52,32 @@ async def break_lock(site: Site, agree: Agree) -> Lock:
     seen = _seen(found)
     await agree(_question(site, seen))
     lease.refuse_newer(found)
-    counts_s = lease.parse(found.data).ttl_s
-    me = replace(lease.myself(site.user, "lock.break", site.clock, site.terms), ttl_s=counts_s)
+    counts_s = holders.parse(found.data).ttl_s
+    me = replace(holders.myself(site.user, "lock.break", site.clock, site.terms), ttl_s=counts_s)
     ours = await _overwritten(site, found, me)
-    site.journal.record("lease.broken", holder=lease.parse(found.data).words(), generation=found.stat.generation)
+    site.journal.record("lease.broken", holder=holders.parse(found.data).words(), generation=found.stat.generation)
     wait_s = counts_s if seen.acts else 0.0
     if wait_s:
         # Our write is as young as the old holder's count can be: both run out together, so ours needs no renewal.
-        site.journal.record("lease.runs_out", wait_s=wait_s, holder=lease.parse(found.data).words())
+        site.journal.record("lease.runs_out", wait_s=wait_s, holder=holders.parse(found.data).words())
         await site.clock.sleep(wait_s)
     with suppress(Conflict):  # it ran out, and somebody has it now
         await site.store.delete(_name(site), if_generation=ours)
     return replace(seen, broken=True, acts=False, waited_s=wait_s)
 
 
-async def _overwritten(site: Site, found: StoredObject, me: lease.Holder) -> int:
+async def _overwritten(site: Site, found: StoredObject, me: holders.Holder) -> int:
     """Our generation, written over the holder's; a renewal in between is the same holder, and is written over too."""
-    told = lease.parse(found.data)
+    told = holders.parse(found.data)
     for _ in range(TRIES):
         try:
             return (await site.store.write(_name(site), me.data(), if_generation=found.stat.generation)).generation
         except Conflict:
             again = await site.store.read(_name(site))
-            if again is not None and lease.parse(again.data).token == me.token:
+            if again is not None and holders.parse(again.data).token == me.token:
                 return again.stat.generation  # our own write, whose reply was lost
-            if again is None or lease.parse(again.data).token != told.token:
-                now = "nobody" if again is None else lease.parse(again.data).words()
+            if again is None or holders.parse(again.data).token != told.token:
+                now = "nobody" if again is None else holders.parse(again.data).words()
                 raise Busy(f"the lease is held by {now} meanwhile; nothing broken", hint="tpuops lock.show") from None
             found = again
     raise Busy(f"{told.words()} renews the lease faster than it can be taken", hint="tpuops lock.show")
@@ -92,8 +92,8 @@ def _question(site: Site, seen: Lock) -> str:
 
 
 def _seen(found: StoredObject) -> Lock:
-    acts = not lease.is_free(found, lease.here())
-    return Lock(lease.parse(found.data), found.stat.generation, found.age_s, acts)
+    acts = not lease.is_free(found, holders.here())
+    return Lock(holders.parse(found.data), found.stat.generation, found.age_s, acts)
 
 
 async def _read(site: Site) -> StoredObject | None:

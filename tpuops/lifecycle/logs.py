@@ -15,7 +15,7 @@ from tpuops.lifecycle.machine import agent_on, found_node
 from tpuops.lifecycle.site import Site
 from tpuops.remote.port import Agent, AgentStatus, Exit, LogChunk
 from tpuops.resources import Node
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.stages import run as runs
 from tpuops.stages.record import RUNNING, Records, RunRecord
 
@@ -183,7 +183,7 @@ async def _open(reader: Reader) -> RunRecord | None:
 async def _supervised(reader: Reader) -> bool:
     """Whether somebody will go on with the run."""
     held = await reader.site.store.read(f"{reader.site.prefix}lease.json")
-    return held is not None and not lease.is_free(held, lease.here()) and await _open(reader) is not None
+    return held is not None and not lease.is_free(held, holders.here()) and await _open(reader) is not None
 
 
 async def _saved(reader: Reader, wanted: Wanted) -> Told:

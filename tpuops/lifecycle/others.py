@@ -14,7 +14,7 @@ from typing import Any
 from tpuops.errors import TpuopsError
 from tpuops.lifecycle.site import Site
 from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER, METADATA_BUCKET, Node
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.stages.record import Records
 
 
@@ -72,7 +72,7 @@ async def _looked(site: Site, node: Node) -> Other:
         )
     except TpuopsError as error:
         return Other(*plain, unknown=error.message)
-    holder = None if held is None or lease.is_free(held, lease.here()) else lease.parse(held.data)
+    holder = None if held is None or lease.is_free(held, holders.here()) else holders.parse(held.data)
     by = "" if holder is None else f"{holder.user} on {holder.host}"
     if record is None:
         return Other(*plain, supervised_by=by)

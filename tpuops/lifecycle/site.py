@@ -17,7 +17,7 @@ from tpuops.journal import Journal
 from tpuops.plan import Plan
 from tpuops.remote.port import Connector
 from tpuops.resources import Desired
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.stages.access import Route
 from tpuops.stages.apply import Crew, make_bucket
 from tpuops.stages.secrets import Secrets
@@ -73,24 +73,25 @@ def unfenced(site: Site) -> Crew:
 async def holding(site: Site, doing: str, plan: Plan, *, back: bool = False) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
 
-    With `back` a machine that kept it for its run until then gets it back.
+    With `back` a machine that kept it for its run until then gets it back, also where we are killed.
 
     Raises:
         Busy: somebody else holds it, also after `wait_s`.
     """
     await make_bucket(plan, site.desired, unfenced(site))
-    me = lease.myself(site.user, doing, site.clock, site.terms)
-    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, site.wait_s)
+    me = holders.myself(site.user, doing, site.clock, site.terms)
+    claim = lease.Claim(site.wait_s, back)
+    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, claim)
     site.journal.record("lease.taken", holder=me.words())
     try:
         yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell, held.leave)
     finally:
-        await _undisturbed(_let_go(site, held, back=back))
+        await _undisturbed(_let_go(site, held))
 
 
-async def _let_go(site: Site, held: lease.Lease, *, back: bool) -> None:
+async def _let_go(site: Site, held: lease.Lease) -> None:
     await site.journal.flush()
-    await held.release(back=back)
+    await held.release()
 
 
 async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:

@@ -20,7 +20,7 @@ from tpuops.lifecycle.story import Source, Story, open_story
 from tpuops.lifecycle.trace import ended, is_gone
 from tpuops.plan import Plan
 from tpuops.resources import Node
-from tpuops.stages import lease
+from tpuops.stages import holders, lease
 from tpuops.stages import stop as orders
 from tpuops.stages.collect import Collected
 from tpuops.stages.look import look
@@ -100,9 +100,9 @@ def _refuse_busy(site: Site, held: StoredObject | None) -> None:
         )
 
 
-def _holder(held: StoredObject | None) -> lease.Holder | None:
+def _holder(held: StoredObject | None) -> holders.Holder | None:
     """Who surely may act now; None where the lease is free."""
-    return None if held is None or lease.is_free(held, lease.here()) else lease.parse(held.data)
+    return None if held is None or lease.is_free(held, holders.here()) else holders.parse(held.data)
 
 
 async def stopped(site: Site, record: RunRecord, grace_s: float) -> Stopped:
@@ -112,7 +112,7 @@ async def stopped(site: Site, record: RunRecord, grace_s: float) -> Stopped:
         Busy: the supervisor lives and has not closed the run in time.
     """
     now = site.clock.now().isoformat(timespec="seconds")
-    await orders.order(site.store, site.prefix, orders.Order(record.run_id, f"{site.user} on {lease.here()}", now))
+    await orders.order(site.store, site.prefix, orders.Order(record.run_id, f"{site.user} on {holders.here()}", now))
     records = Records(site.store, f"{site.prefix}run.json")
     deadline = site.clock.monotonic() + grace_s + PATIENCE_S
     supervised = False
@@ -190,7 +190,7 @@ async def _report(story: Story, site: Site) -> Report:
         "goodput": None,
     }
     found = await ended(site, record) if is_gone(record, await found_node(site)) else None
-    outcome, cause = (OUTCOME, f"stopped by {site.user} on {lease.here()}") if found is None else found.end
+    outcome, cause = (OUTCOME, f"stopped by {site.user} on {holders.here()}") if found is None else found.end
     return Report(0, outcome, cause, "", run)
 
 

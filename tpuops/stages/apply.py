@@ -30,7 +30,7 @@ LABEL_TRIES = 5
 LABEL_TIMEOUT_S = 120.0
 
 
-async def _nothing_to_leave(machine: str, keeper: Keeper) -> int:
+async def _nothing_to_leave(keeper: Keeper) -> int:
     raise AssertionError("there is no lease to leave")
 
 
@@ -47,7 +47,7 @@ class Crew:
     clock: Clock
     journal: Journal
     tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
-    leave: Callable[[str, Keeper], Awaitable[int]] = _nothing_to_leave
+    leave: Callable[[Keeper], Awaitable[int]] = _nothing_to_leave
 
 
 async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:

@@ -7,111 +7,41 @@ command that only reads never touches it. A controller that lost it stops acting
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import secrets
-import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tpuops.clock import Clock
 from tpuops.cloud.port import ObjectStore, StoredObject
 from tpuops.errors import Busy, Conflict, TpuopsError
 from tpuops.journal import Journal
-from tpuops.switch import GRACE_S, TTL_S, Keeper, Terms
+from tpuops.stages.holders import FORMAT, Holder, is_dead, keeping, kept_by_machine, parse
+from tpuops.switch import Keeper, Terms
 
-USUAL = Terms()
 LOOK_S = 2.0
 SAY_S = 60.0
 """How often waiting for one and the same holder is said."""
 
-LONGEST_TTL_S = 600.0
-FORMAT = 1
-"""Of the lease object's form. One of a later format was written by a later version, whose rules we do not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds the lease, where, since when and doing what. `started` tells a process from a later one of its pid.
-
-    `progress` is how far it was at the last renewal: JSON values for `status`, never asked by those who want the lease.
-    It counts for `ttl_s` to its holder and whoever wants it, for `grace_s` to the reapers. `keeper` (`switch.Keeper`)
-    stands there without a `token` where the run's own machine, `host`, renews it: nobody acts, whoever wants it has it.
-    """
-
-    token: str
-    user: str
-    host: str
-    pid: int
-    started: str
-    since: str
-    doing: str
-    progress: Mapping[str, Any] = field(default_factory=dict)
-    ttl_s: float = TTL_S
-    grace_s: float = GRACE_S
-    format: int = FORMAT
-    keeper: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether a machine renews it for its run, and no controller acts."""
-        return bool(self.keeper) and not self.token
-
-    def words(self) -> str:
-        """The holder as people say it."""
-        if self.is_kept:
-            return f"{self.host} itself, since {self.since}, for the run that {self.user} left there"
-        return f"{self.user} on {self.host} (process {self.pid}), since {self.since}, for `{self.doing}`"
-
-    def data(self) -> bytes:
-        """The lease object's bytes."""
-        return json.dumps(asdict(self), sort_keys=True).encode()
-
-
-def myself(user: str, doing: str, clock: Clock, terms: Terms = USUAL) -> Holder:
-    """This process as a holder, on these terms."""
-    since = clock.now().isoformat(timespec="seconds")
-    me = Holder(secrets.token_hex(8), user, here(), os.getpid(), started(os.getpid()), since, doing)
-    return replace(me, ttl_s=terms.ttl_s, grace_s=terms.grace_s)
-
-
-def here() -> str:
-    """This host, as holders name it."""
-    return socket.gethostname()
-
-
-def started(pid: int) -> str:
-    """What tells this process from a later one of the same pid: its start in kernel ticks and the boot, "" if gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return _started_without_proc(pid)
-    state, ticks = stat.rpartition(")")[2].split()[0], stat.rpartition(")")[2].split()[19]
-    return "" if state == "Z" else f"{boot}/{ticks}"
-
-
-def _started_without_proc(pid: int) -> str:
-    """Outside Linux only the pid itself can be asked for."""
-    if Path("/proc/self").exists():
-        return ""
-    with suppress(OSError):
-        os.kill(pid, 0)
-        return "alive"
-    return ""
-
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Our write of the lease: its generation, the second (`Clock.elapsed`) after which it may have been made, and the
-    lease of the machine that kept it `before`."""
+    """Our write of the lease: its generation, and the second (`Clock.elapsed`) after which it may have been made."""
 
     generation: int
     since: float
-    before: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How it is wanted: a living holder is waited for `wait_s` at most; with `back` a machine that keeps it for its run
+    gets it back, from us at the end or by itself should we fall silent."""
+
+    wait_s: float = 0.0
+    back: bool = False
+
+
+AT_ONCE = Claim()
 
 
 class Lease:
@@ -119,12 +49,12 @@ class Lease:
 
     def __init__(self, store: ObjectStore, name: str, me: Holder, clock: Clock, held: Held) -> None:
         self._store, self._name, self._me, self._clock = store, name, me, clock
-        self._generation, self._confirmed, self._before = held.generation, held.since, held.before
+        self._generation, self._confirmed = held.generation, held.since
         self._lost = self._late = ""
         self._told: Callable[..., None] = lambda kind, **facts: None
         self._renewing: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
-        self._progress: Callable[[], Mapping[str, Any]] = dict
+        self._progress: Callable[[], Mapping[str, Any]] = lambda: me.progress
 
     def tell(self, progress: Callable[[], Mapping[str, Any]]) -> None:
         """From now on each renewal says how far we are; it costs no call of its own."""
@@ -210,14 +140,13 @@ class Lease:
         else:
             self._lost = "it is gone" if found is None else f"it is held by {there.words()}"
 
-    async def leave(self, machine: str, keeper: Keeper) -> int:
+    async def leave(self, keeper: Keeper) -> int:
         """Leave it to the machine of a run, which renews it from now on; the generation after which it does.
 
         We do not act any more then. Raises `Busy` where it was not ours.
         """
         await self.check()
-        since = self._clock.now().isoformat(timespec="seconds")
-        kept = replace(self._me, token="", host=machine, pid=0, started="", since=since, keeper=asdict(keeper))
+        kept = kept_by_machine(replace(self._me, keeper=asdict(keeper)))
         async with self._writing:
             await self._write(kept)
             if self._lost:
@@ -225,8 +154,8 @@ class Lease:
             self._lost = f"it was left to {kept.words()}"
         return self._generation
 
-    async def release(self, *, back: bool = False) -> None:
-        """Delete our lease, or give it `back` to the machine that kept it; somebody else's is left alone."""
+    async def release(self) -> None:
+        """Delete our lease, or give it back to its machine (`Claim.back`); somebody else's is left alone."""
         if self._renewing is not None:
             async with self._writing:  # a write in flight outlives its cancellation and moves the generation on
                 self._renewing.cancel()
@@ -234,68 +163,38 @@ class Lease:
                 await self._renewing
         if not self._lost:
             try:
-                if back and self._before:
-                    await self._store.write(self._name, self._before, if_generation=self._generation)
+                if self._me.keeper:
+                    kept = kept_by_machine(self._me).data()
+                    await self._store.write(self._name, kept, if_generation=self._generation)
                 else:
                     await self._store.delete(self._name, if_generation=self._generation)
             except TpuopsError as error:  # it expires by itself, and then the machines end themselves
                 self._told("lease.unreleased", why=error.message, grace_s=self._me.grace_s)
 
 
-def parse(data: bytes) -> Holder:
-    """Read a holder, of this version or of another: what only that one knows is passed over.
-
-    Unreadable bytes are a holder nobody knows, who expires like any other.
-    """
-    try:
-        told = json.loads(data)
-        holder = Holder(**{each.name: told[each.name] for each in fields(Holder) if each.name in told})
-        return holder if _is_sound(holder) else NOBODY
-    except (ValueError, TypeError):
-        return NOBODY
-
-
-def _is_sound(holder: Holder) -> bool:
-    """Whether the numbers are numbers: they decide when somebody else may act."""
-    numbers = (holder.ttl_s, holder.grace_s, holder.format, holder.pid)
-    return (
-        isinstance(holder.keeper, dict)
-        and all(isinstance(each, int | float) for each in numbers)
-        and 0 < holder.ttl_s <= LONGEST_TTL_S
-    )
-
-
-NOBODY = Holder("", "unknown", "unknown", 0, "", "unknown", "unknown")
-
-
-def is_dead(holder: Holder, host: str) -> bool:
-    """Whether the holder surely ended: it ran on this host and its process is not there any more."""
-    return holder.host == host and holder.started != started(holder.pid)
-
-
-async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal, wait_s: float = 0.0) -> Lease:
+async def take(
+    store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal, claim: Claim = AT_ONCE
+) -> Lease:
     """Take the lease, over a dead process of this host at once, over a silent holder after it expired.
-
-    A holder that lives is waited for, `wait_s` at most.
 
     Raises:
         Busy: the holder lives (it renewed while we watched, or its process is on this host), or is of a later version.
     """
     first = seen = await store.read(name)
-    end, said = clock.monotonic() + wait_s, ("", 0.0)
+    end, said = clock.monotonic() + claim.wait_s, ("", 0.0)
     # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
     asked = clock.elapsed()
     while True:
         if seen is not None and parse(seen.data).token == me.token:
             held = Held(seen.stat.generation, asked)  # our own write, whose reply was lost
-            return _kept(Lease(store, name, me, clock, held), journal)
+            return _kept(Lease(store, name, parse(seen.data), clock, held), journal)
         refuse_newer(seen)
         if seen is None or _is_free(seen, me):
             with suppress(Conflict):  # somebody was faster: look at who
                 asked = clock.elapsed()
-                stat = await store.write(name, me.data(), if_generation=0 if seen is None else seen.stat.generation)
-                before = seen.data if seen is not None and parse(seen.data).is_kept else b""
-                return _kept(Lease(store, name, me, clock, Held(stat.generation, asked, before)), journal)
+                mine = keeping(me, parse(seen.data)) if claim.back and seen is not None else me
+                stat = await store.write(name, mine.data(), if_generation=0 if seen is None else seen.stat.generation)
+                return _kept(Lease(store, name, mine, clock, Held(stat.generation, asked)), journal)
         else:
             if clock.monotonic() >= end:
                 _refuse_if_alive(first, seen, me)

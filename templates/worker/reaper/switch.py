@@ -57,15 +57,14 @@ def judge(orders, seen, past):
     never disturbed, also not where nobody could for a while: then it gets the time that its lease counts. Doubt waits.
     """
     ended = seen["now"] is not None and seen["now"] > orders["end"]
-    if seen["state"] == "held" and past["run"] is not None:
-        return of_run(orders, seen, past["run"])
     if seen["state"] == "held":
         grace_s = max(orders["grace_s"], seen["grace_s"]) + orders["behind_s"]
+        silent = seen["age_s"] > grace_s and past["readable_s"] > orders["ttl_s"]
+        if past["run"] is not None and (silent or not seen["token"] or seen["keeper"].get("ending")):
+            return of_run(orders, seen, past["run"])
         if seen["token"] is not None and seen["token"] == past["me"]:
             return REAP, "it is ours to finish"
-        if seen["age_s"] > grace_s and past["readable_s"] > orders["ttl_s"]:
-            return REAP, "the lease was not renewed for %d s" % seen["age_s"]
-        return WAIT, "the lease is %d s old" % seen["age_s"]
+        return (REAP if silent else WAIT), "the lease was not renewed for %d s" % seen["age_s"]
     if seen["state"] == "free":
         if past["queued"] and not past["checked_in"] and past["since_boot_s"] > orders["boot_s"] + orders["behind_s"]:
             return REAP, "no controller came in the %d s since this queued TPU started" % past["since_boot_s"]
@@ -76,7 +75,8 @@ def judge(orders, seen, past):
 
 
 def of_run(orders, seen, run):
-    """The same of a lease that this machine keeps for `run`, whatever its age: the file's word for each end."""
+    """The same of a lease that this machine keeps for `run`, or kept until somebody took it and fell silent: the file's
+    word for each end."""
     keeper = seen["keeper"]
     if not run["alive"]:
         code = run["code"]
@@ -85,7 +85,7 @@ def of_run(orders, seen, run):
         word, why = keeper["failure"], "the run has reached its limit"
     elif run["stalled"]:
         word, why = keeper["failure"], "the training has said nothing for %d s" % run["silent_s"]
-    elif seen["token"]:
+    elif keeper.get("ending"):
         word, why = keeper["failure"], "it was to be ended, and whoever began that is gone"
     else:
         return (KEEP if seen["age_s"] > orders["ttl_s"] / 4 else WAIT), "the run goes on"
@@ -102,9 +102,13 @@ class Fence:
         """Where the bucket could not be read for long there is nothing to hold."""
 
     def hold(self):
-        """Write ourselves over the generation last known; False where somebody else was faster. Raises `Failed`."""
+        """Write ourselves over the generation last known; False where somebody else was faster. Raises `Failed`.
+
+        A run that it is kept for is to end from then on, whatever becomes of us.
+        """
         if self.blind:
             return True
+        keeper = self.seen.get("keeper")
         holder = {
             "token": self.me,
             "user": "reaper",
@@ -116,7 +120,7 @@ class Fence:
             "progress": {},
             "ttl_s": self.orders["ttl_s"],
             "grace_s": self.orders["grace_s"],
-            "keeper": self.seen.get("keeper") or {},
+            "keeper": dict(keeper, ending=True) if keeper else {},
             "format": 1,
         }
         return self._over(holder)
@@ -126,8 +130,9 @@ class Fence:
         return self.hold()
 
     def keep(self):
-        """Renew it for the run on this machine, as it is; False where somebody took it over. Raises `Failed`."""
-        return self._over(self.seen["holder"])
+        """Renew it for the run on this machine; False where somebody took it over. Raises `Failed`."""
+        name = self.orders["node"]["name"]
+        return self._over(dict(self.seen["holder"], token="", host=name, pid=0, started="", doing="run"))
 
     def release(self):
         """Give it back. Raises `Failed`."""
