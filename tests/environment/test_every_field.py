@@ -21,7 +21,7 @@ from tpuops.environment.document import parse
 from tpuops.environment.schema import schema
 from tpuops.errors import AccessError, NotFound
 from tpuops.lifecycle import finish, run
-from tpuops.lifecycle.supervise import _left_s
+from tpuops.lifecycle.ends import left_s
 from tpuops.remote import sync
 from tpuops.stages import signatures
 from tpuops.stages.record import RunRecord
@@ -130,7 +130,7 @@ def downstream(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[
         "patience": _patience_s(environment),
         "decisions": _decisions(environment),
         "teardown": _teardown(environment, monkeypatch),
-        "ends": _left_s(Mock(ran_s=0.0, site=Mock(environment=environment))),
+        "ends": left_s(Mock(ran_s=0.0, site=Mock(environment=environment))),
         "refused": _refused({**values, "tpu": {**values["tpu"], "provisioning": "spot"}}),
         "embedded": asyncio.run(_on_embedded(environment, monkeypatch)),
     }

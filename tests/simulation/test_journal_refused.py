@@ -1,4 +1,5 @@
-"""A journal that may not be written costs nobody the run, its exit code or its lease: it is said, and that is all."""
+"""A journal or a failure's evidence that may not be written costs nobody the run, its exit code or its lease: it is
+said, and that is all."""
 
 from __future__ import annotations
 
@@ -29,3 +30,14 @@ def test_a_run_whose_journal_is_refused_ends_like_any_other(
     assert swept.end.exit_code == 0
     assert [row.getMessage() for row in caplog.records if row.name == "asyncio"] == []
     assert "journal.unsent" in {event.kind for _, event in swept.history.events}
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: str(refusal["http"]))
+def test_a_recovery_whose_evidence_is_refused_goes_on(refusal: dict[str, object]) -> None:
+    death = {"on": {"step": 3}, "do": {"kill": "train.py"}}
+    fault = {"on": {"method": "storage.objects.insert", "resource": "*/evidence/*"}, "do": {"error": refusal}}
+    clean, scene = (Scene("run", "run", faults=(death, *more)) for more in ((), (fault,) * 400))
+    swept = lived(scene)
+    assert wrong(scene, lived(clean), swept) == []
+    assert swept.end.exit_code == 0
+    assert "harvest.incomplete" in {event.kind for _, event in swept.history.events}

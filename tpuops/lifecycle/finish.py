@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tpuops.diagnosis.verdict import Action
+from tpuops.lifecycle.ends import Ending
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Story, summary
-from tpuops.lifecycle.supervise import Ending
 from tpuops.stages.apply import Crew
 from tpuops.stages.collect import Collected
 from tpuops.stages.record import CLOSED, ENDED

@@ -22,9 +22,10 @@ from tpuops.lifecycle.finish import (
 from tpuops.lifecycle.session import reached, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
-from tpuops.lifecycle.supervise import supervise, unwatched
+from tpuops.lifecycle.supervise import supervise
 from tpuops.lifecycle.told import untold
 from tpuops.lifecycle.trace import ended, is_gone, kept_results
+from tpuops.lifecycle.unwatched import unwatched
 from tpuops.lifecycle.up import compared, planned, provision
 from tpuops.plan import Verb
 from tpuops.resources import Observed

@@ -13,7 +13,7 @@ from typing import TypeVar
 from tpuops.cloud.port import ObjectStore
 from tpuops.diagnosis.verdict import Budgets, Decision, Move
 from tpuops.environment import Environment
-from tpuops.errors import CloudError, Conflict, NoCapacity, RemoteError, Transient
+from tpuops.errors import AccessError, CloudError, Conflict, NoCapacity, RemoteError, Transient
 from tpuops.plan import changes
 from tpuops.remote.port import Agent
 from tpuops.resources import Desired, Node
@@ -88,5 +88,5 @@ async def harvest(
         evidence = known or await agent.evidence()
         for name, data in evidence.items():
             await store.write(f"{prefix}{name}", data, if_generation=None)
-    except (RemoteError, CloudError) as error:
+    except (RemoteError, CloudError, AccessError) as error:
         crew.journal.record("harvest.incomplete", why=error.message)
