@@ -21,7 +21,7 @@ from tpuops.cloud import client
 from tpuops.cloud.client import GoogleCloud
 from tpuops.diagnosis.verdict import Decision, Move
 from tpuops.errors import Busy
-from tpuops.lifecycle import run, session, story, supervise
+from tpuops.lifecycle import ends, run, session, story, supervise
 from tpuops.resources import Owned
 from tpuops.stages import apply, holders, lease, recover, teardown, watch
 from tpuops.stages.collect import Collected
@@ -70,14 +70,14 @@ def a_lease_counts_from_its_reply(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_ever_given_up(patch: pytest.MonkeyPatch) -> None:
     """Every failure is restarted, at most thirty times."""
-    made = supervise.decide
+    made = ends.decide
 
     def again(verdict: Any, shape: Any, past: Any, budgets: Any, **more: Any) -> Decision:
         decision = made(verdict, shape, past, budgets, **more)
         hopeless = decision.move is Move.GIVE_UP and len(past) < 30
         return Decision(Move.RESTART, "never give up", budget="infrastructure") if hopeless else decision
 
-    patch.setattr(supervise, "decide", again)
+    patch.setattr(ends, "decide", again)
 
 
 def nothing_is_collected(patch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def nobody_says_stop(patch: pytest.MonkeyPatch) -> None:
     async def none(*_: Any) -> None:
         """No order."""
 
-    patch.setattr(supervise, "_ordered", none)
+    patch.setattr(supervise, "ordered", none)
 
 
 def one_old_look_is_believed(patch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def one_old_look_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 def an_answer_that_was_only_planned_counts_as_tried(patch: pytest.MonkeyPatch) -> None:
     """What an earlier controller noted and did not carry out is not taken back."""
-    patch.setattr(supervise, "_take_back", lambda story: None)
+    patch.setattr(ends, "_take_back", lambda story: None)
 
 
 def silence_is_ignored(patch: pytest.MonkeyPatch) -> None:
