@@ -245,7 +245,8 @@ async def serve(options: Options) -> None:
 
 def _new_endpoint() -> dict[str, Any]:
     network = choose_network(random.SystemRandom())
-    return {"key": f"k-{secrets.token_urlsafe(24)}", "prefix": network.prefix, "ssh_port": network.ssh_port}
+    key = f"k-{secrets.token_hex(24)}"  # gcloud takes any part of a path in which it finds v1 to v4 for a version
+    return {"key": key, "prefix": network.prefix, "ssh_port": network.ssh_port}
 
 
 def _write_private(path: Path, text: str) -> None:
