@@ -32,7 +32,9 @@ UNSET = (
     "SSH_AUTH_SOCK",
     "COLUMNS",
     "LINES",
+    "PYTHONDONTWRITEBYTECODE",  # each command that is started would compile the whole product anew
 )
+LONG = ("wire", "gcloud", "slow")
 
 
 def private(folder: Path) -> dict[str, str]:
@@ -65,11 +67,18 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A machine without gcloud fails the tests that need it, unless it says openly that it has none."""
+    """A machine without gcloud fails the tests that need it, unless it says openly that it has none.
+
+    Files that drive the embedded cloud come first, then the simulation: whoever shares them out to several processes
+    has the many short ones left to fill up the end.
+    """
     if os.environ.get("TPUOPS_WITHOUT_GCLOUD") == "1":
         left_out = [item for item in items if item.get_closest_marker("gcloud")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    long = {item.path for item in items if any(item.get_closest_marker(mark) for mark in LONG)}
+    simulated = Path(__file__).parent / "simulation"
+    items.sort(key=lambda item: (item.path not in long, simulated not in item.path.parents))
 
 
 @pytest.fixture(autouse=True)

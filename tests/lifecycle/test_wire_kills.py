@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,14 @@ pytestmark = [pytest.mark.wire, pytest.mark.timeout(1800)]
 
 MADE = ("storage.buckets.insert", "storage.objects.insert", "tpu.nodes.create", "compute.instances.insert")
 GONE = ("tpu.nodes.delete", "compute.instances.delete", "storage.objects.delete")
+RECORD, LEAVING = "storage.objects.insert */run.json", "storage.objects.insert *run.leaving*"
+KEPT = "storage.objects.get */lease.json 6"
+"""A look of one that has left its lease, and waits until the machine renews it: the sixth reading of it."""
 CALLS = {
     "up": (*MADE, "tpu.operations.get", "storage.objects.delete"),
     "run": (*MADE, "tpu.nodes.getGuestAttributes", "storage.objects.list", *GONE),
     "down": ("storage.objects.insert", *GONE),
+    "run --detach": ("tpu.nodes.create", RECORD, LEAVING, KEPT),
 }
 PHASES: dict[str, dict[str, Any] | None] = {"send": {"drop_request": True}, "commit": {"delay_s": 20}, "reply": None}
 POINTS = [(command, method, phase) for phase in PHASES for command, methods in CALLS.items() for method in methods]
@@ -45,30 +50,32 @@ def chosen() -> list[int]:
     return sorted({(first + each) % len(POINTS) for each in range(DAILY)})
 
 
-def written(user: User, name: str) -> None:
+def written(user: User, name: str, steps: str) -> None:
     """One more environment; its lease counts for ten seconds, so that another machine need not wait for a minute."""
-    text = ENVIRONMENT.replace("<steps>", "60").replace("<pace>", "0.02").replace("<interrupt>", "keep")
+    text = ENVIRONMENT.replace("<steps>", steps).replace("<pace>", "0.02").replace("<interrupt>", "keep")
     text = text.replace("<success>", "delete").replace("<failure>", "delete") + "limits: {abandoned: 60s}\n"
     (user.folder / "environments" / f"{name}.yaml").write_text(text)
 
 
 def struck(user: User, number: int, until: Callable[..., Any]) -> bool:
     """Kill the point's command around its call; whether it came to that."""
-    command, method, phase = POINTS[number]
+    command, call, phase = POINTS[number]
+    method, resource, nth = [*call.split(), *("*", "1")[call.count(" ") :]]
     stage = embedded.status(user.state)
     assert stage is not None
     seen = max((request["n"] for request in user.requests()), default=0)
     deed = PHASES[phase]
     if deed is not None:
-        fault = {"on": {"method": method}, "do": deed}
+        fault = {"on": {"method": method, "resource": resource, "nth": int(nth)}, "do": deed}
         embedded.ask(stage, "POST", "/_cloud/faults", json.dumps([fault]).encode())
 
     def met() -> bool:
         if deed is None:
-            return any(request["method"] == method for request in user.requests(seen))
+            met = [each["resource"] for each in user.requests(seen) if each["method"] == method]
+            return sum(fnmatchcase(each, resource) for each in met) >= int(nth)
         return embedded.ask(stage, "GET", "/_cloud/faults")["faults"][-1]["fired_at"] is not None
 
-    process = user.start(command, "--env", f"p{number}")
+    process = user.start(*command.split(), "--env", f"p{number}")
     until(lambda: met() or process.poll() is not None, 90)
     killed = process.poll() is None
     kill(process)
@@ -77,7 +84,7 @@ def struck(user: User, number: int, until: Callable[..., Any]) -> bool:
 
 def again(user: User, number: int) -> dict[str, Any]:
     """The same command, at every second point as if from another machine."""
-    words = [str(user.program), POINTS[number][0], "--env", f"p{number}", "--json"]
+    words = [str(user.program), *POINTS[number][0].split(), "--env", f"p{number}", "--json"]
     if number % 2:
         shutil.rmtree(Path(user.env["TPUOPS_STATE"]) / "local-tests" / f"p{number}")
         words = ["bwrap", "--dev-bind", "/", "/", "--unshare-uts", "--hostname", "elsewhere", *words]
@@ -103,7 +110,7 @@ def wrong(user: User, number: int, until: Callable[..., Any]) -> list[str]:
     document = again(user, number)
     both, found = [f"tpuops-{name}-ada", f"tpuops-{name}-ada-vm"], []
     stands = standing(user, name)
-    if stands != (both if command == "up" else []):
+    if stands != ([] if command in {"run", "down"} else both):
         found.append(f"there stand {stands}")
     if command == "run" and (document["outcome"], document["remains"]) != ("done", []):
         found.append(f"{document['outcome']}, remains {document['remains']}")
@@ -111,9 +118,20 @@ def wrong(user: User, number: int, until: Callable[..., Any]) -> list[str]:
         changed = user.run("up", "--env", name)["changed"]
         found += [f"a second up changed {changed}"] * bool(changed)
         user.run("down", "--env", name)
+    if command == "run --detach":
+        found += detached_wrong(user, name, document)
     made = [each for each in user.requests() if each["method"] == "tpu.nodes.create" and each["status"] == 200]
     count = len([each for each in made if each["resource"].endswith(f"/tpuops-{name}-ada")])
     return found + [f"{count} nodes were made"] * (count != 1)
+
+
+def detached_wrong(user: User, name: str, document: dict[str, Any]) -> list[str]:
+    """The same where the run was to be left to its machine."""
+    told, lease = (document["outcome"], document["attempts"], document["remains"]), user.run("lock.show", "--env", name)
+    found = [f"it ended as {told}"] * (told != ("detached", 1, []))
+    found += [f"the lease is {lease}"] * (not lease["lease"]["keeper"])
+    user.run("down", "--yes", "--env", name)
+    return found + [f"there stand {standing(user, name)} after down"] * bool(standing(user, name))
 
 
 def test_a_process_killed_around_a_call_and_given_again_comes_to_the_same_end(
@@ -123,7 +141,7 @@ def test_a_process_killed_around_a_call_and_given_again_comes_to_the_same_end(
     user.run("cloud.start")
     broken = []
     for number in chosen():
-        written(user, f"p{number}")
+        written(user, f"p{number}", "100000" if "--detach" in POINTS[number][0] else "60")
         found = wrong(user, number, until)
         broken += [f"{number} {POINTS[number]}: {'; '.join(found)}"] * bool(found)
     with capsys.disabled():

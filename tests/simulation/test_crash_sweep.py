@@ -14,7 +14,7 @@ from tests.simulation import sweep
 from tests.simulation.lives import ANY, Doom
 from tests.simulation.many import shared_out
 from tests.simulation.sweep import HOSTS, SCENES, Scene, Swept, dooms, lived, wrong
-from tpuops.lifecycle import supervise
+from tpuops.lifecycle import ends
 from tpuops.stages import run as runs
 
 
@@ -75,7 +75,7 @@ def noticed(scene: Scene, phase: str, method: str) -> list[str]:
 
 
 def test_an_answer_that_was_only_planned_and_counts_as_tried_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "_take_back", lambda story: None)
+    monkeypatch.setattr(ends, "_take_back", lambda story: None)
     assert noticed(named("run with stop and start"), "send", "tpu.nodes.stop")
 
 

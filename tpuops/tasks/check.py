@@ -12,8 +12,9 @@ STEPS = (
     ("mypy",),
     ("lint-imports",),
 )
-PYTEST = ("pytest", "--numprocesses", "3", "--dist", "loadfile")
-"""Three at a time, on two cores: most of what drives the embedded cloud waits. A file's tests share what was set up."""
+PYTEST = ("pytest", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Three at a time, on two cores: most of what drives the embedded cloud waits. A file's tests share what was set up.
+The files come in the order of tests/conftest.py, those that take long first."""
 
 
 @task(help={"fast": "leave out the tests that drive the embedded cloud over the wire"})

@@ -87,7 +87,9 @@ class Site:
         port = "-p" if program == "ssh" else "-P"
         argv = [program, "-F", "none", "-i", str(self.key), port, str(self.network.ssh_port), *options]
         known = self.key.with_name(f"known-{spec.id}")
-        known.write_text("".join(f"* {key}\n" for key in self.host_keys(spec)))
+        told = "".join(f"* {key}\n" for key in self.host_keys(spec))
+        if not known.exists() or known.read_text() != told:  # one that logs in already may read it now
+            known.write_text(told)
         for option in ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "IdentitiesOnly=yes",
                        "LogLevel=ERROR", "BatchMode=yes"):  # fmt: skip
             argv += ["-o", option]
