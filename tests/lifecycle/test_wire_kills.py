@@ -39,6 +39,8 @@ CALLS = {
 PHASES: dict[str, dict[str, Any] | None] = {"send": {"drop_request": True}, "commit": {"delay_s": 20}, "reply": None}
 POINTS = [(command, method, phase) for phase in PHASES for command, methods in CALLS.items() for method in methods]
 DAILY = 4
+ONCE_WRONG = (("run", "storage.objects.list", "reply"),)
+"""Points that found something are tried every day: here one ended elsewhere, with no key of its own on the machine."""
 
 
 def chosen() -> list[int]:
@@ -47,7 +49,7 @@ def chosen() -> list[int]:
     if asked:
         return list(range(len(POINTS))) if asked == "all" else [int(each) for each in asked.split(",")]
     first = datetime.now(UTC).date().toordinal() * DAILY
-    return sorted({(first + each) % len(POINTS) for each in range(DAILY)})
+    return sorted({(first + each) % len(POINTS) for each in range(DAILY)} | set(map(POINTS.index, ONCE_WRONG)))
 
 
 def written(user: User, name: str, steps: str) -> None:

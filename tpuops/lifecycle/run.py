@@ -111,6 +111,7 @@ async def _closed(story: Story, *, tear_down: bool) -> Report:
     node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
     if node is not None and node.is_ready and node.id == story.record.node_id:
         story.node = node
+        await let_in(site.desired, story.crew, node)  # whoever finishes it may be elsewhere, with another key
         report = with_unsaved(report, story, await saved(story, None))
     return await close(story, report, tear_down=tear_down)
 
