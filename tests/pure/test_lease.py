@@ -191,6 +191,81 @@ def test_a_lease_that_was_lost_cannot_be_left_to_a_machine() -> None:
     on_a_bucket(act)
 
 
+@pytest.mark.parametrize("unsure", [False, True], ids=["", "a renewal's reply was lost before"])
+def test_a_lease_whose_machine_is_made_anew_is_given_back_to_nobody(unsure: bool) -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        left = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
+        await left.leave(KEEPER)
+        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, Journal(clock, None), BACK)
+        held.forget()
+        if unsure:
+            await _written_again(store)
+        await asyncio.sleep(switch.TTL_S / 2)
+        found = await store.read(NAME)
+        assert found is not None
+        assert (holders.parse(found.data).user, holders.parse(found.data).keeper) == ("bob", {})
+        await held.release()
+        assert await store.read(NAME) is None
+
+    on_a_bucket(act)
+
+
+async def _written_again(store: ObjectStore) -> None:
+    """What a renewal that was committed, and of which nothing was heard, leaves: our words, of a later generation."""
+    found = await store.read(NAME)
+    assert found is not None
+    await store.write(NAME, found.data, if_generation=found.stat.generation)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["deleted", "given back to its machine"])
+def test_a_lease_ends_well_after_a_renewal_whose_reply_was_lost(kept: bool) -> None:
+    async def act(store: ObjectStore) -> None:
+        clock, said = VirtualClock(), list[str]()
+        journal = Journal(clock, None, (lambda event: said.append(event.kind),))
+        if kept:
+            left = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
+            await left.leave(KEEPER)
+        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, journal, BACK)
+        await _written_again(store)
+        await held.release()
+        found = await store.read(NAME)
+        assert (found is not None and holders.parse(found.data).is_kept) is kept
+        assert kept or found is None
+        assert said == []
+
+    on_a_bucket(act)
+
+
+def test_a_lease_is_left_to_a_machine_after_a_renewal_whose_reply_was_lost() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock = VirtualClock()
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
+        await _written_again(store)
+        generation = await held.leave(KEEPER)
+        found = await store.read(NAME)
+        assert found is not None
+        assert (found.stat.generation, holders.parse(found.data).is_kept) == (generation, True)
+
+    on_a_bucket(act)
+
+
+def test_a_lease_that_another_took_meanwhile_is_not_touched_at_the_end_and_that_is_said() -> None:
+    async def act(store: ObjectStore) -> None:
+        clock, said = VirtualClock(), list[tuple[str, str]]()
+        journal = Journal(clock, None, (lambda event: said.append((event.kind, event.facts["why"])),))
+        held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, journal)
+        other = replace(holders.myself("bob", "run", clock), host="elsewhere")
+        written = await store.write(NAME, other.data(), if_generation=None)
+        await held.release()
+        found = await store.read(NAME)
+        assert found is not None
+        assert found.stat.generation == written.generation
+        assert [(kind, why[:30]) for kind, why in said] == [("lease.lost", "it is held by bob on elsewhere")]
+
+    on_a_bucket(act)
+
+
 def test_this_machine_s_clock_counts_its_suspensions() -> None:
     up_s = float(Path("/proc/uptime").read_text().split()[0])
     assert abs(SystemClock().elapsed() - up_s) < 5

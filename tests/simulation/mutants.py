@@ -178,11 +178,12 @@ def an_attempt_is_numbered_as_the_one_before(patch: pytest.MonkeyPatch) -> None:
 def a_lost_lease_is_taken_for_an_error_of_the_machine(patch: pytest.MonkeyPatch) -> None:
     """A lease of another's is renewed over."""
 
-    async def ours(self: lease.Lease, holder: holders.Holder, asked: float) -> None:
+    async def ours(self: lease.Lease, wanted: holders.Holder | None = None) -> bool:
         found = await self._store.read(self._name)
-        self._generation, self._confirmed = (0 if found is None else found.stat.generation), asked
+        self._generation = 0 if found is None else found.stat.generation
+        return True
 
-    patch.setattr(lease.Lease, "_look_again", ours)
+    patch.setattr(lease.Lease, "_is_there", ours)
 
 
 def nobody_says_stop(patch: pytest.MonkeyPatch) -> None:

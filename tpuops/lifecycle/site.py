@@ -73,7 +73,8 @@ def unfenced(site: Site) -> Crew:
 async def holding(site: Site, doing: str, plan: Plan, *, back: bool = False) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
 
-    With `back` a machine that kept it for its run until then gets it back, also where we are killed.
+    With `back` a machine that kept it for its run until then gets it back, also where we are killed; not if the crew is
+    told to `forget` it.
 
     Raises:
         Busy: somebody else holds it, also after `wait_s`.
@@ -84,7 +85,8 @@ async def holding(site: Site, doing: str, plan: Plan, *, back: bool = False) -> 
     held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, claim)
     site.journal.record("lease.taken", holder=me.words())
     try:
-        yield Crew(site.cloud.guarded(held.check), held.check, site.clock, site.journal, held.tell, held.leave)
+        cloud = site.cloud.guarded(held.check)
+        yield Crew(cloud, held.check, site.clock, site.journal, held.tell, held.leave, held.forget)
     finally:
         await _undisturbed(_let_go(site, held))
 

@@ -85,10 +85,12 @@ async def up(site: Site) -> Upped:
     plan, observed = await planned(site)
     if not plan.effects:
         return Upped(plan, observed)
-    node = plan.of(Role.NODE)
-    stays = node is not None and node.verb in {Verb.KEEP, Verb.CHANGE}  # and with it a run that its machine keeps
+    change = plan.of(Role.NODE)
+    stays = change is not None and change.verb in {Verb.KEEP, Verb.CHANGE}  # and with it a run that its machine keeps
     async with holding(site, "up", plan, back=stays) as crew:
-        await provision(site, crew)
+        node = await provision(site, crew)
+        if observed.node is not None and observed.node.id != node.id:
+            crew.forget()
         return Upped(plan, await look(site.cloud, site.desired))
 
 

@@ -39,7 +39,7 @@ class Crew:
     """What a stage acts with: the cloud, the fence that stands before each change, time, and the record.
 
     `tell` takes a function that says how far the work is; whoever renews the lease asks it. `leave` leaves the lease to
-    a machine (`Lease.leave`).
+    a machine, `forget` gives it back to none (as `Lease` does).
     """
 
     cloud: Cloud
@@ -48,6 +48,7 @@ class Crew:
     journal: Journal
     tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
     leave: Callable[[Keeper], Awaitable[int]] = _nothing_to_leave
+    forget: Callable[[], None] = lambda: None
 
 
 async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:

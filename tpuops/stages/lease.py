@@ -35,7 +35,7 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """How it is wanted: a living holder is waited for `wait_s` at most; with `back` a machine that keeps it for its run
-    gets it back, from us at the end or by itself should we fall silent."""
+    gets it back, from us at the end or by itself should we fall silent, unless we `forget` it."""
 
     wait_s: float = 0.0
     back: bool = False
@@ -115,30 +115,41 @@ class Lease:
             self._told("lease.late", age_s=round(self._age_s(), 1), acts_s=round(acts_s), why=why)
 
     def _say_back(self) -> None:
-        if self._lost:
-            self._told("lease.lost", why=self._lost)
-        elif self._late:
+        if self._late and not self._lost:
             self._late = ""
             self._told("lease.renewed", holder=self._me.words())
 
     async def _write(self, holder: Holder) -> None:
         asked = self._clock.elapsed()
         told = replace(holder, progress=dict(self._progress()))
-        try:
-            stat = await self._store.write(self._name, told.data(), if_generation=self._generation)
-        except Conflict:
-            await self._look_again(holder, asked)
-        else:
-            self._generation, self._confirmed = stat.generation, asked
+        while not self._lost:
+            try:
+                stat = await self._store.write(self._name, told.data(), if_generation=self._generation)
+            except Conflict:
+                if await self._is_there(holder):
+                    self._confirmed = asked
+                    return
+            else:
+                self._generation, self._confirmed = stat.generation, asked
+                return
 
-    async def _look_again(self, holder: Holder, asked: float) -> None:
-        """A 412 after a lost reply may be our own write: the token decides."""
+    async def _is_there(self, wanted: Holder | None = None) -> bool:
+        """After a 412: whether `wanted` was written, its reply lost. It may also follow an earlier write of ours, then
+        ours is what is there now; anybody else's has taken the lease from us."""
         found = await self._store.read(self._name)
         there = parse(b"" if found is None else found.data)
-        if found is not None and (there.token, there.keeper) == (holder.token, holder.keeper):
-            self._generation, self._confirmed = found.stat.generation, asked
+        is_wanted = wanted is not None and (there.token, there.keeper) == (wanted.token, wanted.keeper)
+        if found is not None and (is_wanted or there.token == self._me.token):
+            self._generation = found.stat.generation
         else:
             self._lost = "it is gone" if found is None else f"it is held by {there.words()}"
+            self._told("lease.lost", why=self._lost)
+        return is_wanted
+
+    def forget(self) -> None:
+        """Give it back to nobody: the machine that kept it is gone, and its run with it."""
+        if self._me.keeper:
+            self._me, self._progress = replace(self._me, keeper={}), dict
 
     async def leave(self, keeper: Keeper) -> int:
         """Leave it to the machine of a run, which renews it from now on; the generation after which it does.
@@ -161,15 +172,24 @@ class Lease:
                 self._renewing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._renewing
-        if not self._lost:
+        if self._lost:
+            return
+        try:
+            if self._me.keeper:
+                await self._write(kept_by_machine(self._me))
+            else:
+                await self._delete()
+        except TpuopsError as error:  # it expires by itself, and then the machines end themselves
+            self._told("lease.unreleased", why=error.message, grace_s=self._me.grace_s)
+
+    async def _delete(self) -> None:
+        while not self._lost:
             try:
-                if self._me.keeper:
-                    kept = kept_by_machine(self._me).data()
-                    await self._store.write(self._name, kept, if_generation=self._generation)
-                else:
-                    await self._store.delete(self._name, if_generation=self._generation)
-            except TpuopsError as error:  # it expires by itself, and then the machines end themselves
-                self._told("lease.unreleased", why=error.message, grace_s=self._me.grace_s)
+                await self._store.delete(self._name, if_generation=self._generation)
+            except Conflict:
+                await self._is_there()
+            else:
+                return
 
 
 async def take(
