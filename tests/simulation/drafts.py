@@ -52,6 +52,36 @@ class Schedule:
         return {"progress": {"file": "**/train.log", "pattern": r"step=(\d+)"}, "faults": list(self.faults)}
 
 
+SMALL_VM = {"machine_type": "e2-small"}
+
+
+def environment(
+    *,
+    provisioning: str = "on-demand",
+    vm: str | dict[str, Any] = "none",
+    success: str = "delete",
+    failure: str = "delete",
+    runtime: str = "1d",
+) -> dict[str, Any]:
+    """The content of an environment file."""
+    return {
+        "version": 1,
+        "cloud": "local",
+        "project": "local-sim",
+        "zone": "us-central1-a",
+        "tpu": {"accelerator": "v3-8", "runtime": "tpu-ubuntu2204-base", "provisioning": provisioning},
+        "vm": vm,
+        "train": {
+            "source": "source",
+            "command": ["python3", "train.py"],
+            "outputs": ["outputs"],
+            "progress": r"step=(\d+)",
+        },
+        "teardown": {"success": success, "failure": failure},
+        "limits": {"runtime": runtime},
+    }
+
+
 @dataclass(slots=True)
 class Draft:
     """A schedule while it is being drawn."""

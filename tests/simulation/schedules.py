@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.simulation.drafts import Draft, Outsider, Schedule
+from tests.simulation.drafts import SMALL_VM, Draft, Outsider, Schedule, environment
 from tests.simulation.lives import PHASES, Doom
 from tests.simulation.troubles import (
     BILLING,
@@ -39,7 +39,13 @@ STALL_S = 60.0
 def draw(seed: int) -> Schedule:
     """The schedule of a seed."""
     rng = random.Random(f"lifecycle/{seed}")
-    draft = Draft(rng, Schedule(seed, environment(rng), Program()))
+    wanted = environment(
+        provisioning=rng.choice(("on-demand", "on-demand", "spot")),
+        vm=rng.choice(("none", SMALL_VM, SMALL_VM)),
+        success=rng.choice(("delete", "delete", "delete", "keep")),
+        failure=rng.choice(("delete", "delete", "keep")),
+    )
+    draft = Draft(rng, Schedule(seed, wanted, Program()))
     endings = (_fine, _fine, _fine, _fine, _bug, _setup, _loop, _sick, _quota, _forbidden, _stockout, _limit)
     rng.choice(endings)(draft)
     decided = draft.schedule.permitted != {DONE}
@@ -54,33 +60,6 @@ def draw(seed: int) -> Schedule:
         _silence(draft)
     _sort(draft)
     return draft.schedule
-
-
-def environment(rng: random.Random) -> dict[str, Any]:
-    """An environment file's content."""
-    return {
-        "version": 1,
-        "cloud": "local",
-        "project": "local-sim",
-        "zone": "us-central1-a",
-        "tpu": {
-            "accelerator": "v3-8",
-            "runtime": "tpu-ubuntu2204-base",
-            "provisioning": rng.choice(("on-demand", "on-demand", "spot")),
-        },
-        "vm": rng.choice(("none", {"machine_type": "e2-small"}, {"machine_type": "e2-small"})),
-        "train": {
-            "source": "source",
-            "command": ["python3", "train.py"],
-            "outputs": ["outputs"],
-            "progress": r"step=(\d+)",
-        },
-        "teardown": {
-            "success": rng.choice(("delete", "delete", "delete", "keep")),
-            "failure": rng.choice(("delete", "delete", "keep")),
-        },
-        "limits": {"runtime": "1d"},
-    }
 
 
 def _fine(draft: Draft) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.simulation.drafts import Schedule
+from tests.simulation.drafts import SMALL_VM, Schedule, environment
 from tests.simulation.history import History
 from tests.simulation.loop import sleep
 from tests.simulation.play import Stage, staged
@@ -54,22 +54,6 @@ class Soaking:
 
     def schedule(self) -> Schedule:
         """As the stage plays it."""
-        environment = {
-            "version": 1,
-            "cloud": "local",
-            "project": "local-sim",
-            "zone": "us-central1-a",
-            "tpu": {"accelerator": "v3-8", "runtime": "tpu-ubuntu2204-base", "provisioning": "spot"},
-            "vm": {"machine_type": "e2-small"},
-            "train": {
-                "source": "source",
-                "command": ["python3", "train.py"],
-                "outputs": ["outputs"],
-                "progress": r"step=(\d+)",
-            },
-            "teardown": {"success": "delete", "failure": "delete"},
-            "limits": {"runtime": f"{round(self.hours * 2)}h"},
-        }
         program = Program(steps=round(self.hours * HOUR_S / STEP_S), every=self.every, step_s=STEP_S, keep=3)
         rng, mean_s = random.Random(f"soak/{self.seed}"), self.hours * HOUR_S / self.preemptions
         times = ((number + rng.random()) * mean_s for number in range(self.preemptions))
@@ -77,7 +61,7 @@ class Soaking:
         patience_s = self.hours * 2 * HOUR_S
         return Schedule(
             self.seed,
-            environment,
+            environment(provisioning="spot", vm=SMALL_VM, runtime=f"{round(self.hours * 2)}h"),
             program,
             tuple(faults),
             kinds=("soak",),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.commands import given
-from tests.simulation.drafts import Schedule
+from tests.simulation.drafts import SMALL_VM, Schedule, environment
 from tests.simulation.history import Ended, History
 from tests.simulation.lives import ANY, Doom, Life
 from tests.simulation.loop import sleep
@@ -52,28 +52,10 @@ class Scene:
 
     def schedule(self) -> Schedule:
         """As the stage plays it."""
-        environment = {
-            "version": 1,
-            "cloud": "local",
-            "project": "local-sim",
-            "zone": "us-central1-a",
-            "tpu": {
-                "accelerator": "v3-8",
-                "runtime": "tpu-ubuntu2204-base",
-                "provisioning": "on-demand",
-                "labels": dict(self.labels),
-            },
-            "vm": {"machine_type": "e2-small", "labels": dict(self.labels)},
-            "train": {
-                "source": "source",
-                "command": ["python3", "train.py"],
-                "outputs": ["outputs"],
-                "progress": r"step=(\d+)",
-            },
-            "teardown": {"success": self.success, "failure": "delete"},
-            "limits": {"runtime": "1d"},
-        }
-        return Schedule(1, environment, STEPS, self.faults, kinds=(self.name,))
+        labels = {"labels": dict(self.labels)}
+        wanted = environment(vm={**SMALL_VM, **labels}, success=self.success)
+        wanted["tpu"].update(labels)
+        return Schedule(1, wanted, STEPS, self.faults, kinds=(self.name,))
 
 
 KILL = {"on": {"step": 23}, "do": {"kill": "train.py"}}
