@@ -31,16 +31,8 @@ AUTHOR = "x-author"
 """A header that says which controller asks; the core does not read it."""
 PATIENCE_S = 30.0
 """A client library's time-out: an answer that comes later is none."""
-CHANGES = frozenset(
-    {
-        "tpu.nodes.create",
-        "tpu.nodes.delete",
-        "tpu.nodes.stop",
-        "tpu.nodes.start",
-        "compute.instances.insert",
-        "compute.instances.delete",
-    }
-)
+CHANGES = {f"tpu.nodes.{verb}" for verb in ("create", "delete", "stop", "start")}
+CHANGES |= {f"compute.instances.{verb}" for verb in ("insert", "delete")}
 """Calls that make, end or unmake a machine."""
 
 
@@ -222,6 +214,10 @@ class CoreCompute:
         if not errors and not status:
             return True
         return of_compute(errors, status, found.get("httpErrorMessage", ""))
+
+    async def project_metadata(self, project: str) -> Mapping[str, str]:
+        found = await self._wire.json("GET", f"/compute/v1/projects/{project}")
+        return {item["key"]: item["value"] for item in found.get("commonInstanceMetadata", {}).get("items", [])}
 
     async def project_number(self, project: str) -> str:
         return str((await self._wire.json("GET", f"/compute/v1/projects/{project}"))["id"])

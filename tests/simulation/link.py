@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.simulation.hosts import opens
 from tests.simulation.lives import CURRENT
 from tests.simulation.loop import sleep
 from tests.simulation.worker import Machine, Played, Record, md5
 from tpuops.errors import AccessError, CommandFailed, Unreachable
-from tpuops.remote.port import AgentStatus, Exit, Host, LogChunk, RunSpec, Saved
+from tpuops.remote.port import AgentStatus, Barrier, Exit, Host, LogChunk, NotConnected, RunSpec, Saved
 from tpuops.remote.readiness import Question, Readiness
 
 LATENCY_S = 0.004
@@ -21,10 +22,10 @@ RETRY_S = 0.25
 
 
 class PlayedConnector:
-    """Connects to played machines by address."""
+    """Connects to played machines by address, with a key whose public part is `public`."""
 
-    def __init__(self, played: Played) -> None:
-        self._played = played
+    def __init__(self, played: Played, public: str) -> None:
+        self._played, self._public = played, public
 
     async def connect(self, host: Host, timeout_s: float) -> PlayedAgent:
         """Connect, trying again until `timeout_s` passed."""
@@ -34,14 +35,16 @@ class PlayedConnector:
         while True:
             await sleep(CONNECT_S)
             await life.breathe()
-            machine = self._played.at(host.address)
+            machine, barrier = self._played.at(host.address), Barrier.CLOSED
             if machine is not None and machine.reachable:
                 if not set(machine.host_keys) & set(host.host_keys):
                     raise AccessError(f"{host.name} shows a host key that nobody announced")
-                await life.at("reply")
-                return PlayedAgent(machine)
+                barrier = Barrier.KEY
+                if opens(self._public, host.user, machine.spec, self._played.net):
+                    await life.at("reply")
+                    return PlayedAgent(machine)
             if loop.time() + RETRY_S > deadline:
-                raise Unreachable(f"{host.name}: connection refused")
+                raise NotConnected(f"{host.name}: no connection", barrier=barrier)
             await sleep(RETRY_S)
 
 

@@ -186,6 +186,15 @@ def a_lost_lease_is_taken_for_an_error_of_the_machine(patch: pytest.MonkeyPatch)
     patch.setattr(lease.Lease, "_is_there", ours)
 
 
+def whoever_comes_later_lists_no_key(patch: pytest.MonkeyPatch) -> None:
+    """A machine's keys are those it was made with."""
+
+    async def nothing(*_: Any) -> None:
+        await asyncio.sleep(0)
+
+    patch.setattr(run, "let_in", nothing)
+
+
 def nobody_says_stop(patch: pytest.MonkeyPatch) -> None:
     """An order to end the run is not read."""
 
@@ -272,6 +281,7 @@ MUTANTS: dict[Mutant, Notice] = {
     the_tpu_is_forgotten_at_the_end: life(0),
     an_attempt_is_numbered_as_the_one_before: life(0),
     a_lost_lease_is_taken_for_an_error_of_the_machine: meeting(stale),
+    whoever_comes_later_lists_no_key: life(22),
     nobody_says_stop: meeting(run_down),
     one_old_look_is_believed: looks,
     an_answer_that_was_only_planned_counts_as_tried: kill("run with stop and start", "send", "tpu.nodes.stop"),

@@ -12,23 +12,21 @@ import gc
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.core_cloud import CoreCloud
 from tests.simulation.drafts import Schedule
 from tests.simulation.history import LAST, Attempted, Ended, History
+from tests.simulation.hosts import key_of, wanted_on
 from tests.simulation.link import PlayedConnector
 from tests.simulation.lives import CURRENT, Life, LifeClock
 from tests.simulation.loop import live, sleep, true_soon
 from tests.simulation.net import Net
 from tests.simulation.troubles import NODE, VM
 from tests.simulation.worker import Machine, Played, Record, newest_checkpoint
-from tpuops.desired import desired
 from tpuops.environment import Environment
 from tpuops.errors import TpuopsError
-from tpuops.facts.entries import public_of
 from tpuops.journal import Event, Journal
 from tpuops.lifecycle.down import down
 from tpuops.lifecycle.run import run
@@ -38,7 +36,7 @@ from tpuops.lifecycle.told import acknowledge
 from tpuops.localcloud.core.core import Core
 from tpuops.localcloud.core.wire import Request
 from tpuops.localcloud.core.world import World
-from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER, Desired
+from tpuops.resources import LABEL_ENVIRONMENT, LABEL_MANAGED, LABEL_OWNER
 from tpuops.stages import holders
 from tpuops.stages.access import Route
 from tpuops.stages.secrets import Secrets
@@ -48,7 +46,6 @@ from tpuops.switch import Terms
 PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheSimulationThatOpensNothing sim"
 KINDS = ("tpu.node", "compute.instance")
 SOURCE = Source(Path("/nowhere/source"), "c0ffee5eed")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
@@ -68,9 +65,7 @@ class Stage:
         self.played.net = self.net
         self.lives: list[Life] = []
         self.tasks: list[asyncio.Task[Ended]] = []
-        self._wanted = _lighter(
-            desired(self.environment, owner="ada", public_key=KEY, now=LifeClock(Life("", 0)).now())
-        )
+        self._wanted = wanted_on("desk", self.environment)
 
     # What is watched all the time
 
@@ -222,7 +217,8 @@ class Stage:
 
     def _site(self, life: Life) -> Site:
         clock = LifeClock(life)
-        meter = Meter(hourly(self._wanted), clock)
+        wanted = self._wanted if life.host == "desk" else wanted_on(life.host, self.environment)
+        meter = Meter(hourly(wanted), clock)
         number = life.pid
 
         def hear(event: Event) -> None:
@@ -231,11 +227,11 @@ class Stage:
         cloud = CoreCloud(self.net, life)
         return Site(
             environment=self.environment,
-            desired=self._wanted,
+            desired=wanted,
             cloud=cloud,
-            store=cloud.store(self._wanted.bucket.name),
-            connector=PlayedConnector(self.played),
-            route=Route("tpuops", key=public_of(KEY)),
+            store=cloud.store(wanted.bucket.name),
+            connector=PlayedConnector(self.played, key_of(life.host)),
+            route=Route("tpuops", key=key_of(life.host)),
             clock=clock,
             journal=Journal(clock, None, (meter.hear, hear)),
             meter=meter,
@@ -267,14 +263,6 @@ class Stage:
         world = self.net.core.world
         left = [key for kind in KINDS for key in _ours(world, kind)]
         self.history.after_down = {"left": left, "remains": [each.name for each in torn.remains]}
-
-
-def _lighter(wanted: Desired) -> Desired:
-    """The same without the scripts of the machines, which nobody plays: they would only be copied with every answer."""
-    node, vm = wanted.node, wanted.vm
-    node = replace(node, metadata={**node.metadata, "startup-script": "#!/bin/sh"})
-    vm = None if vm is None else replace(vm, metadata={**vm.metadata, "startup-script": "#!/bin/sh"})
-    return replace(wanted, node=node, vm=vm)
 
 
 def _frozen(value: Any) -> Any:
