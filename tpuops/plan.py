@@ -135,7 +135,7 @@ def _node(desired: Desired, node: Node | None) -> tuple[Change, ...]:
     if node is None:
         return (Change(Role.NODE, Verb.CREATE, spec.name, f"no such node; {spec.accelerator} in {spec.place.zone}"),)
     _check_owner("node", spec.name, desired.owned, node)
-    verb, reason = _verb(node)
+    verb, reason = _node_verb(node)
     if verb is not Verb.REPLACE:
         _check_same("accelerator", ("tpu", "accelerator"), spec.name, node.accelerator, spec.accelerator)
         _check_same("runtime", ("tpu", "runtime"), spec.name, node.runtime, spec.runtime)
@@ -147,7 +147,13 @@ def _node(desired: Desired, node: Node | None) -> tuple[Change, ...]:
     return _and_labels(Change(Role.NODE, verb, spec.name, reason), spec, node)
 
 
-def _verb(node: Node) -> tuple[Verb, str]:
+def is_to_replace(found: Node | Vm) -> bool:
+    """Whether what stands is of no use any more, and only its deletion helps."""
+    verb, _ = _node_verb(found) if isinstance(found, Node) else _vm_verb(found)
+    return verb is Verb.REPLACE
+
+
+def _node_verb(node: Node) -> tuple[Verb, str]:
     """What a node in this state needs; a state nobody knows is replaced, as no call repairs it."""
     if node.is_lost:
         return Verb.REPLACE, f"it is {node.state}, which only deletion leaves"
@@ -170,12 +176,17 @@ def _vm(desired: Desired, vm: Vm | None) -> tuple[Change, ...]:
     _check_owner("vm", spec.name, desired.owned, vm)
     _check_same("machine type", ("vm", "machine_type"), spec.name, vm.machine_type, spec.machine_type)
     _check_attached(spec, vm)
-    verb, reason = Verb.REPLACE, f"it is {vm.state}; its end was set at creation and cannot move"
-    if vm.state == "RUNNING":
-        verb, reason = Verb.KEEP, "RUNNING"
-    elif vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
-        verb, reason = Verb.WAIT, f"it is {vm.state}"
+    verb, reason = _vm_verb(vm)
     return _and_labels(Change(Role.VM, verb, spec.name, reason), spec, vm)
+
+
+def _vm_verb(vm: Vm) -> tuple[Verb, str]:
+    """What an instance in this state needs."""
+    if vm.state == "RUNNING":
+        return Verb.KEEP, "RUNNING"
+    if vm.state in {"PROVISIONING", "STAGING", "REPAIRING"}:
+        return Verb.WAIT, f"it is {vm.state}"
+    return Verb.REPLACE, f"it is {vm.state}; its end was set at creation and cannot move"
 
 
 def _and_labels(change: Change, spec: NodeSpec | VmSpec, found: Node | Vm) -> tuple[Change, ...]:

@@ -96,7 +96,6 @@ def test_a_holder_whose_machine_was_suspended_asks_before_it_acts(taken: bool) -
 
 
 KEEPER = Keeper("r1", "node", "ada", "2026-11-20T09:00:00+00:00", 2e9, 60.0, "delete", "keep")
-BACK = lease.Claim(back=True)
 
 
 def test_a_lease_that_is_left_to_a_machine_is_nobody_s_who_acts_and_anybody_s_who_comes() -> None:
@@ -118,14 +117,16 @@ def test_a_lease_that_is_left_to_a_machine_is_nobody_s_who_acts_and_anybody_s_wh
 
         await store.write(NAME, found.data, if_generation=generation)  # as its machine does
         came = clock.monotonic()
-        next_ = await lease.take(store, NAME, other, clock, Journal(clock, None), BACK)
+        next_ = await lease.take(store, NAME, other, clock, Journal(clock, None))
         assert clock.monotonic() - came < lease.LOOK_S, "it was waited for"
         await next_.check()
         await next_.release()
         found = await store.read(NAME)
         assert found is not None
         assert holders.parse(found.data) == kept
-        await (await lease.take(store, NAME, me, clock, Journal(clock, None))).release()
+        last = await lease.take(store, NAME, me, clock, Journal(clock, None))
+        last.forget()
+        await last.release()
         assert await store.read(NAME) is None
 
     on_a_bucket(act)
@@ -138,7 +139,7 @@ def test_a_lease_that_was_to_be_given_back_tells_its_machine_so_from_the_first_w
         held = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
         held.tell(lambda: {"step": 7})
         await held.leave(KEEPER)
-        killed = await lease.take(store, NAME, first, clock, Journal(clock, None), BACK)
+        killed = await lease.take(store, NAME, first, clock, Journal(clock, None))
         for _ in range(2):  # as it took it, and as it renews it
             found = await store.read(NAME)
             assert found is not None
@@ -147,7 +148,7 @@ def test_a_lease_that_was_to_be_given_back_tells_its_machine_so_from_the_first_w
             await asyncio.sleep(switch.TTL_S / 2)
         killed._renewing.cancel()  # type: ignore[union-attr]
         await asyncio.sleep(switch.TTL_S + 1)
-        await (await lease.take(store, NAME, second, clock, Journal(clock, None), BACK)).release()
+        await (await lease.take(store, NAME, second, clock, Journal(clock, None))).release()
         found = await store.read(NAME)
         assert found is not None
         kept = holders.parse(found.data)
@@ -197,7 +198,7 @@ def test_a_lease_whose_machine_is_made_anew_is_given_back_to_nobody(unsure: bool
         clock = VirtualClock()
         left = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
         await left.leave(KEEPER)
-        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, Journal(clock, None), BACK)
+        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, Journal(clock, None))
         held.forget()
         if unsure:
             await _written_again(store)
@@ -226,7 +227,7 @@ def test_a_lease_ends_well_after_a_renewal_whose_reply_was_lost(kept: bool) -> N
         if kept:
             left = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, Journal(clock, None))
             await left.leave(KEEPER)
-        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, journal, BACK)
+        held = await lease.take(store, NAME, holders.myself("bob", "up", clock), clock, journal)
         await _written_again(store)
         await held.release()
         found = await store.read(NAME)

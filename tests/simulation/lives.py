@@ -34,7 +34,7 @@ def _unless_buried(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 class Doom:
     """What becomes of a controller at its `call`-th call: before it is sent, after it took effect, after the reply.
 
-    `pause_s` None: it dies. Otherwise it stands still that long (SIGSTOP) and goes on.
+    `pause_s` None: it dies. Otherwise it stands still that long (SIGSTOP) and goes on. `signal`: it is told to end.
     `same_host`: where the next controller starts, `after_s` later. With `method`, `call` counts calls of that method.
     With phase "any", `call` counts points: every phase of every call is one.
     """
@@ -45,6 +45,7 @@ class Doom:
     after_s: float = 1.0
     pause_s: float | None = None
     method: str = ""
+    signal: bool = False
 
 
 @dataclass(slots=True)
@@ -65,6 +66,9 @@ class Life:
     suspended_s: float = 0.0
     """For how long its host was suspended, which its timers know nothing of."""
     struck: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Task[Any] | None = None
+    """What it does: a signal cancels it."""
+    told_to_end: bool = False
     _stuck: set[asyncio.Future[None]] = field(default_factory=set)
     _paused: asyncio.Event | None = None
     _buried: bool = False
@@ -100,6 +104,11 @@ class Life:
 
     def _strike(self, doom: Doom) -> None:
         self.doom = None
+        if doom.signal:
+            assert self.work is not None
+            self.told_to_end = True
+            asyncio.get_running_loop().call_soon(self.work.cancel)
+            return
         self.struck.set()
         if doom.pause_s is None:
             self.alive = False

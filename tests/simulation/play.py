@@ -47,6 +47,7 @@ PROJECT, ZONE = "local-sim", "us-central1-a"
 PARENT = f"/v2/projects/{PROJECT}/locations/{ZONE}/nodes"
 INSTANCES = f"/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances"
 KINDS = ("tpu.node", "compute.instance")
+INTERRUPTED = 130
 SOURCE = Source(Path("/nowhere/source"), "c0ffee5eed")
 DECOYS = (f"{NODE}-2", NODE[:-1], f"{NODE}x")
 
@@ -196,7 +197,7 @@ class Stage:
         self.lives.append(life)
         context = contextvars.copy_context()
         context.run(CURRENT.set, life)
-        task = asyncio.get_running_loop().create_task(self._run(life), context=context)
+        task = life.work = asyncio.get_running_loop().create_task(self._run(life), context=context)
         self.tasks.append(task)
         return task
 
@@ -205,6 +206,10 @@ class Stage:
             end = await self._act(life, self._site(life))
         except TpuopsError as error:
             end = Ended(life, error.exit_code, error=f"{type(error).__name__}: {error.message}")
+        except asyncio.CancelledError:
+            if not life.told_to_end:
+                raise
+            end = Ended(life, INTERRUPTED)
         life.over = True
         self.history.ends.append(end)
         return end
@@ -250,6 +255,12 @@ class Stage:
         history.decoys_after = self._decoys()
         if VM in history.decoys:
             history.decoys_after[VM] = json.loads(json.dumps(self._vm()))
+
+    def document(self, name: str) -> Any:
+        """A JSON object of the environment in the bucket, None where there is none."""
+        world = self.net.core.world
+        found = world.get("storage.object", f"{self._wanted.bucket.name}/tpuops/sim/{name}")
+        return json.loads(world.content(found["content"])) if found else None
 
     async def _down(self) -> None:
         """With nothing in the way any more, `down` takes away whatever is left."""

@@ -8,7 +8,6 @@ a kill between two writes is a kill at a point. The killed one cleans nothing up
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -149,10 +148,7 @@ class Sweep(Stage):
 
     def _was_told(self) -> bool:
         """Whether the end of the run on record was shown."""
-        prefix = f"{self._wanted.bucket.name}/tpuops/sim/"
-        world = self.net.core.world
-        found = [world.get("storage.object", f"{prefix}{name}") for name in ("run.json", told.NAME)]
-        run, shown = (json.loads(world.content(each["content"])).get("run_id") if each else None for each in found)
+        run, shown = ((self.document(name) or {}).get("run_id") for name in ("run.json", told.NAME))
         return run is not None and run == shown
 
     def _begin(self, life: Life, command: str) -> asyncio.Task[Ended]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -41,9 +40,7 @@ def test_the_lease_goes_back_to_the_machine_that_kept_it_unless_up_made_it_anew(
     class Told(Cast):
         async def _controllers(self) -> None:
             await super()._controllers()
-            world = self.net.core.world
-            found = world.get("storage.object", f"{self._wanted.bucket.name}/tpuops/sim/lease.json")
-            kept.update(json.loads(world.content(found["content"])) if found else {})
+            kept.update(self.document("lease.json") or {})
 
     monkeypatch.setattr(lease, "take", taken)
     schedule = Scene("kept", "up", faults=faults, labels=TEAM).schedule()

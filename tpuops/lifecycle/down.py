@@ -76,6 +76,7 @@ async def down(site: Site, agree: Agree = nobody, *, force: bool = False) -> Tor
     if observed.bucket is None:
         return await remove(site.desired, unfenced(site), "down, no bucket")
     async with holding(site, "down", Plan(())) as crew:
+        crew.forget()
         torn = await remove(site.desired, crew, "down")
     if not torn.remains and site.route.leave is not None:
         await site.route.leave()  # keys in metadata went with the machines; OS Login's would outlive them

@@ -70,13 +70,13 @@ async def finish(story: Story, ending: Ending, *, tear_down: bool) -> Report:
 
 async def close(story: Story, report: Report, *, tear_down: bool) -> Report:
     """Write the outcome into the record, tear down by the file's word, close the record once nothing is left over."""
-    story.record = replace(story.record, state=ENDED, outcome={"report": recorded(report)})
+    outcome = {"report": recorded(report), "unsaved": bool(report.remains)}
+    story.record = replace(story.record, state=ENDED, outcome=outcome)
     await story.note()
     done = await torn_down(story.site, story.crew, report, tear_down=tear_down)
     if not done.remains:
         outcome = {"report": {**recorded(report), "cost_usd": done.cost_usd}}  # for whoever was not told of this end
-        story.record = replace(story.record, state=CLOSED, outcome=outcome)
-        await story.note()
+        await story.note(state=CLOSED, outcome=outcome)
     return done
 
 
@@ -87,6 +87,7 @@ async def torn_down(site: Site, crew: Crew, report: Report, *, tear_down: bool) 
     if report.outcome == "stopped":
         word = words.interrupt
     why = "the file says keep" if tear_down else "`train` and `stop` remove nothing"
+    crew.forget()
     torn = await end_machines(site, crew, delete=tear_down and word == "delete" and not report.remains, why=why)
     remains = report.remains + torn.remains
     return replace(
@@ -132,6 +133,7 @@ def with_unsaved(report: Report, story: Story, results: Collected | AttemptEnd) 
 async def end_machines(site: Site, crew: Crew, *, delete: bool, why: str = "the file says keep") -> Torn:
     """Delete node and VM, or name them as kept, and `why`."""
     if delete:
+        crew.forget()
         torn = await remove(site.desired, crew, "the run is over")
         site.journal.record("teardown.done", removed=list(torn.removed), remains=[left.name for left in torn.remains])
         return torn

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import asdict, replace
+from typing import Any
 
 from tpuops.errors import Busy, LimitReached, NoCapacity, QuotaExceeded, StillBilling, TpuopsError
 from tpuops.lifecycle import refused
@@ -19,7 +21,7 @@ from tpuops.lifecycle.finish import (
     torn_down,
     with_unsaved,
 )
-from tpuops.lifecycle.session import reached, saved
+from tpuops.lifecycle.session import connected, saved
 from tpuops.lifecycle.site import Site, holding
 from tpuops.lifecycle.story import Source, Story, open_story, summary
 from tpuops.lifecycle.supervise import supervise
@@ -28,15 +30,18 @@ from tpuops.lifecycle.trace import ended, is_gone, kept_results
 from tpuops.lifecycle.unwatched import unwatched
 from tpuops.lifecycle.up import compared, planned, provision
 from tpuops.plan import Verb
-from tpuops.resources import Observed
+from tpuops.remote.port import Agent
+from tpuops.resources import Node, Observed
 from tpuops.stages.access import let_in
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import trainable
+from tpuops.stages.collect import Collected
 from tpuops.stages.record import ENDED, RUNNING, Records
-from tpuops.stages.teardown import Left, kept_bucket, seen, standing, unknown
+from tpuops.stages.teardown import kept_bucket, seen, standing, unknown
 from tpuops.stages.watch import Attempt, AttemptEnd
 
 STOP_GRACE_S = 20.0
+GOES_ON = "training may go on there; tpuops stopped watching it"
 
 
 async def train(site: Site, source: Source, *, detach: bool = False) -> Report:
@@ -94,10 +99,13 @@ async def _told(site: Site, crew: Crew, source: Source, *, tear_down: bool, deta
         return await _left_alone(site, crew, error)
     try:
         if story.record.state == ENDED:
-            return await _closed(story, tear_down=tear_down)
+            report = await _or_named(story, _closed(story, tear_down=tear_down))
+            if story.is_own or report.remains:
+                return report
+            story = await open_story(site, crew, source)  # that one was another program's: ours is still to begin
         if (past := await untold(story)) is not None:
             return past
-        return await _carried_out(story, tear_down=tear_down, detach=detach)
+        return await _or_named(story, _carried_out(story, tear_down=tear_down, detach=detach))
     except asyncio.CancelledError:
         await _interrupted(story, tear_down=tear_down)
         raise
@@ -108,12 +116,30 @@ async def _closed(story: Story, *, tear_down: bool) -> Report:
     site = story.site
     site.journal.record("run.closing", run=story.record.run_id)
     report = Report(**story.record.outcome["report"])
-    node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
-    if node is not None and node.is_ready and node.id == story.record.node_id:
-        story.node = node
-        await let_in(site.desired, story.crew, node)  # whoever finishes it may be elsewhere, with another key
+    node = await _its_machine(story)
+    if node is not None and node.is_ready:
         report = with_unsaved(report, story, await saved(story, None))
+    elif node is not None and story.record.outcome.get("unsaved"):
+        report = _unread(report, story, node)
     return await close(story, report, tear_down=tear_down)
+
+
+def _unread(report: Report, story: Story, node: Node) -> Report:
+    """The report of a run whose machine keeps its disk and cannot be asked for what is on it."""
+    why = f"{node.name} is {node.state}: what its disk holds cannot be read now"
+    return with_unsaved(report, story, Collected((), (), why))
+
+
+async def _its_machine(story: Story) -> Node | None:
+    """The machine of the attempt on record, our key let in; None where it is gone."""
+    site = story.site
+    node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
+    if node is None or node.is_lost or node.id != story.record.node_id:
+        return None
+    story.node = node
+    if node.is_ready:
+        await let_in(site.desired, story.crew, node)  # whoever finishes it may be elsewhere, with another key
+    return node
 
 
 async def _provisioned(story: Story, *, tear_down: bool) -> Report | None:
@@ -147,6 +173,12 @@ async def _carried_out(story: Story, *, tear_down: bool, detach: bool) -> Report
     except (NoCapacity, QuotaExceeded) as error:
         await refused.note(site, error)
         return await close(story, replace(_failure(error), run=summary(story)), tear_down=tear_down)
+
+
+async def _or_named(story: Story, work: Coroutine[Any, Any, Report]) -> Report:
+    """What it reports; where it cannot be carried to its end, what goes on billing."""
+    try:
+        return await work
     except Busy:
         raise
     except TpuopsError as error:
@@ -171,14 +203,19 @@ async def _limited(story: Story, error: LimitReached, *, tear_down: bool) -> Rep
 
 async def _stopped(story: Story, report: Report) -> Report:
     """Stop the training gracefully and save its results; the report with them, and with what could not be saved."""
-    if story.node is None:  # its machine is gone
+    if story.node is None and await _its_machine(story) is None:
         found = await kept_results(story.site, story.record.run_id)
         return replace(report, saved=tuple(asdict(file) for file in found))
-    agent = await reached(story)
+
+    async def end(agent: Agent) -> Agent:
+        await story.crew.fence()  # who lost the lease meanwhile would end its successor's training
+        await agent.stop(STOP_GRACE_S)
+        return agent
+
+    agent = await connected(story, end)
     if isinstance(agent, AttemptEnd):
-        return report
-    await story.crew.fence()  # who lost the lease meanwhile would end its successor's training
-    await agent.stop(STOP_GRACE_S)
+        node = await _its_machine(story)
+        return report if node is None else _unread(report, story, node)
     report = with_unsaved(report, story, await saved(story, agent))
     await agent.close()
     return report
@@ -186,12 +223,13 @@ async def _stopped(story: Story, report: Report) -> Report:
 
 async def _unwatched(story: Story, error: TpuopsError) -> Report:
     """We cannot go on, yet the training may: touch nothing, and name what goes on billing."""
-    return replace(await _left_alone(story.site, story.crew, error), run=summary(story))
+    why = GOES_ON if story.record.state == RUNNING else f"run {story.record.run_id} has ended, and is not finished"
+    return replace(await _left_alone(story.site, story.crew, error, why), run=summary(story))
 
 
-async def _left_alone(site: Site, crew: Crew, error: TpuopsError) -> Report:
+async def _left_alone(site: Site, crew: Crew, error: TpuopsError, why: str = GOES_ON) -> Report:
     site.journal.record("run.unwatched", why=error.message)
-    desired, why = site.desired, "training may go on there; tpuops stopped watching it"
+    desired = site.desired
     observed, problem = await seen(desired, crew)
     remains = unknown(desired, problem) if observed is None else standing(desired, observed, why)
     if observed is not None and remains:
@@ -211,10 +249,11 @@ async def _interrupted(story: Story, *, tear_down: bool) -> None:
     """
     site = story.site
     if story.record.state == ENDED:
-        left = await _closed_anyway(story, tear_down=tear_down)
+        work = _closed(story, tear_down=tear_down)
     else:
-        left = await _left(story, delete=tear_down and site.environment.teardown.interrupt == "delete")
-    kept, remains = left
+        work = _left(story, delete=tear_down and site.environment.teardown.interrupt == "delete")
+    report = await _or_named(story, work)
+    kept, remains = report.kept, report.remains
     site.journal.record(
         "run.interrupted",
         kept=[left.name for left in kept if left.kind != "bucket"],
@@ -233,21 +272,11 @@ async def _interrupted(story: Story, *, tear_down: bool) -> None:
         )
 
 
-async def _closed_anyway(story: Story, *, tear_down: bool) -> tuple[tuple[Left, ...], tuple[Left, ...]]:
-    """What stays and what remains of a run that had ended, once its end is carried out."""
-    try:
-        report = await _closed(story, tear_down=tear_down)
-    except Busy:
-        raise
-    except TpuopsError as error:
-        report = await _unwatched(story, error)
-    return report.kept, report.remains
-
-
-async def _left(story: Story, *, delete: bool) -> tuple[tuple[Left, ...], tuple[Left, ...]]:
+async def _left(story: Story, *, delete: bool) -> Report:
     """What stays and what remains of a run that goes on, or ends here where it is to `delete` its machines."""
-    unsaved: tuple[Left, ...] = ()
-    if delete and story.node is not None and story.record.state == RUNNING:
-        unsaved = (await _stopped(story, Report(DONE, "interrupted"))).remains
-    torn = await end_machines(story.site, story.crew, delete=delete and not unsaved)
-    return torn.kept, (*unsaved, *torn.remains)
+    report = Report(DONE, "interrupted")
+    if delete and story.record.state == RUNNING:
+        report = await _stopped(story, report)
+        await story.note()
+    torn = await end_machines(story.site, story.crew, delete=delete and not report.remains)
+    return replace(report, kept=torn.kept, remains=(*report.remains, *torn.remains))

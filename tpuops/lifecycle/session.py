@@ -7,6 +7,7 @@ stands; everything said to the machine may be said twice.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from tpuops.diagnosis.verdict import Evidence, WorkerEvidence
@@ -97,7 +98,9 @@ def joined(story: Story, agent: Agent, status: AgentStatus) -> Attempt:
 async def begun(story: Story, agent: Agent) -> Attempt | AttemptEnd:
     """Look at the machine, set up and start the record's attempt there; a fault or a failed set-up is its end."""
     site = story.site
+    story.crew.forget()  # a machine that kept the lease kept it for what ran before
     site.journal.attach(site.store, story.objects("journal"))
+    story.record = replace(story.record, program=runs.program_of(site.environment))  # the file may have been edited
     await story.note()
     secrets = await site.secrets.values()
     spec = runs.spec_of(site.environment, story.record, site.desired.bucket.name, secrets)

@@ -70,19 +70,18 @@ def unfenced(site: Site) -> Crew:
 
 
 @asynccontextmanager
-async def holding(site: Site, doing: str, plan: Plan, *, back: bool = False) -> AsyncIterator[Crew]:
+async def holding(site: Site, doing: str, plan: Plan) -> AsyncIterator[Crew]:
     """Act under the lease: the bucket is made if the plan says so, the lease taken, and released at the end.
 
-    With `back` a machine that kept it for its run until then gets it back, also where we are killed; not if the crew is
-    told to `forget` it.
+    A machine that kept it for its run until then gets it back, also where we are killed, unless the crew is told to
+    `forget` it.
 
     Raises:
         Busy: somebody else holds it, also after `wait_s`.
     """
     await make_bucket(plan, site.desired, unfenced(site))
     me = holders.myself(site.user, doing, site.clock, site.terms)
-    claim = lease.Claim(site.wait_s, back)
-    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, claim)
+    held = await lease.take(site.store, f"{site.prefix}lease.json", me, site.clock, site.journal, site.wait_s)
     site.journal.record("lease.taken", holder=me.words())
     try:
         cloud = site.cloud.guarded(held.check)

@@ -56,6 +56,12 @@ class Story:
         return self.node
 
     @property
+    def is_own(self) -> bool:
+        """Whether the run on record is of this command's source and program."""
+        ours = (self.source.digest, runs.program_of(self.site.environment))
+        return (self.record.source, self.record.program) == ours
+
+    @property
     def shape(self) -> Shape:
         """What the run stands on, by the live node; by the file where there is none."""
         if self.node is None:
@@ -92,11 +98,16 @@ class Story:
         """A fresh account of one attempt's progress."""
         return Progress(self.site.environment.train.progress or "", best_step=self.record.best_step)
 
-    async def note(self) -> None:
-        """Write the record down. Raises `Busy` where the lease, or the record itself, is another controller's."""
+    async def note(self, **changed: Any) -> None:
+        """Write the record down, with these fields `changed` once that is done.
+
+        Raises `Busy` where the lease, or the record itself, is another controller's.
+        """
         await self.crew.fence()
         self.record = replace(self.record, ran_s=round(self.ran_s, 3))
-        await self.records.write(self.record)
+        noted = replace(self.record, **changed)
+        await self.records.write(noted)
+        self.record = noted
 
     @property
     def ran_s(self) -> float:

@@ -118,7 +118,7 @@ async def _recovered(story: Story, end: AttemptEnd, verdict: Verdict, decision: 
     await note(story, end, verdict, decision)
     if end.agent is not None:
         await _keep_what_is_there(story, end.agent, decision, end.texts)
-    if end.node is None:
+    if end.node is None and decision.move is not Move.RECONNECT:
         story.site.journal.record("node.lost", name=story.machine.name, id=story.machine.id)
     node = end.node if decision.move is Move.RESTART else None  # what it showed of this attempt is not of the next
     node = node if node is not None and node.id == story.machine.id else story.machine

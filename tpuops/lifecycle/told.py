@@ -16,7 +16,6 @@ from tpuops.errors import TpuopsError
 from tpuops.lifecycle.finish import Report, end_machines
 from tpuops.lifecycle.site import Site
 from tpuops.lifecycle.story import Story
-from tpuops.stages import run as runs
 from tpuops.stages.record import CLOSED
 
 NAME = "told.json"
@@ -37,8 +36,7 @@ async def untold(story: Story) -> Report | None:
     report = record.outcome.get("report") if record.state == CLOSED else None
     if not report or report["outcome"] == FOR_GOOD or story.records.age_s > site.terms.grace_s:
         return None
-    ours = (story.source.digest, runs.program_of(site.environment))
-    if (record.source, record.program) != ours or await _was_told(site, record.run_id):
+    if not story.is_own or await _was_told(site, record.run_id):
         return None
     site.journal.record("run.untold", run=record.run_id, outcome=report["outcome"], age_s=story.records.age_s)
     torn = await end_machines(site, story.crew, delete=False)

@@ -8,7 +8,6 @@ from tpuops.diagnosis.verdict import Move
 from tpuops.lifecycle.ends import Ending, ended_by, judged, left_s, note, ordered, over
 from tpuops.lifecycle.story import Story
 from tpuops.lifecycle.trace import Trace, ended, evidence_of, is_gone, kept_results
-from tpuops.stages import run as runs
 from tpuops.stages.collect import Collected
 from tpuops.stages.record import RUNNING
 from tpuops.stages.watch import AttemptEnd
@@ -23,8 +22,7 @@ async def unwatched(story: Story) -> Ending | None:
         LimitReached: it goes on from it, or from its last checkpoint, and `limits.runtime` has passed.
     """
     site, record = story.site, story.record
-    ours = (story.source.digest, runs.program_of(site.environment))
-    if record.state != RUNNING or (record.source, record.program) != ours:
+    if record.state != RUNNING or not story.is_own:
         return None
     node = await site.cloud.node(site.desired.node.place, site.desired.node.name)
     if not is_gone(record, node):

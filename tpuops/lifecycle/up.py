@@ -85,12 +85,8 @@ async def up(site: Site) -> Upped:
     plan, observed = await planned(site)
     if not plan.effects:
         return Upped(plan, observed)
-    change = plan.of(Role.NODE)
-    stays = change is not None and change.verb in {Verb.KEEP, Verb.CHANGE}  # and with it a run that its machine keeps
-    async with holding(site, "up", plan, back=stays) as crew:
-        node = await provision(site, crew)
-        if observed.node is not None and observed.node.id != node.id:
-            crew.forget()
+    async with holding(site, "up", plan) as crew:
+        await provision(site, crew)
         return Upped(plan, await look(site.cloud, site.desired))
 
 

@@ -17,11 +17,12 @@ from tpuops.clock import Clock
 from tpuops.cloud.port import Cloud, Operation
 from tpuops.errors import CloudError, Conflict, NoCapacity, TpuopsError, Transient
 from tpuops.journal import Journal
-from tpuops.plan import Change, Plan, Role, Verb
+from tpuops.plan import Change, Plan, Role, Verb, is_to_replace
 from tpuops.resources import Desired, Node, Vm
 from tpuops.switch import Keeper
 
 Machine = TypeVar("Machine", Node, Vm)
+Due = Callable[[Node | Vm], bool]
 
 CREATE_TIMEOUT_S = 900.0
 DELETE_TIMEOUT_S = 600.0
@@ -96,7 +97,7 @@ async def _standing_node(plan: Plan, desired: Desired, crew: Crew) -> Node:
     assert change is not None
     spec = desired.node
     if change.verb is Verb.REPLACE:
-        await delete_node(desired, crew, change.reason)
+        await delete_node(desired, crew, change.reason, due=is_to_replace)
     if change.verb in {Verb.REPLACE, Verb.CREATE}:
         await _act(crew, change, lambda: crew.cloud.create_node(spec))
     elif change.verb is Verb.START:
@@ -114,7 +115,7 @@ async def _make_vm(plan: Plan, desired: Desired, crew: Crew) -> Vm | None:
     if change is None or spec is None:
         return None
     if change.verb is Verb.REPLACE:
-        await delete_vm(desired, crew, change.reason)
+        await delete_vm(desired, crew, change.reason, due=is_to_replace)
     if change.verb in {Verb.REPLACE, Verb.CREATE}:
         await _act(crew, change, lambda: crew.cloud.create_vm(spec))
     vm = await _settle_vm(desired, crew)
@@ -135,6 +136,9 @@ async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operati
     except Conflict:
         # An earlier life of this controller may have created it: the look that follows tells whose it is.
         crew.journal.record(f"{change.role}.exists", name=change.name)
+    else:
+        if change.role is Role.NODE:
+            crew.forget()  # nothing of an earlier run lives on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,36 +222,47 @@ async def _settle_vm(desired: Desired, crew: Crew) -> Vm:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Something to delete: how it is read and how its deletion is asked for."""
+    """Something to delete: how it is read, how its deletion is asked for, whether it is `due` for what stands now."""
 
     role: Role
     name: str
     read: Callable[[], Awaitable[Node | Vm | None]]
     delete: Callable[[], Awaitable[Operation | None]]
+    due: Due
 
 
-async def delete_node(desired: Desired, crew: Crew, reason: str) -> None:
-    """Delete our node and wait until its name is free. Raises `Conflict` where the node is not ours."""
+def _whatever(found: Node | Vm) -> bool:
+    return True
+
+
+async def delete_node(desired: Desired, crew: Crew, reason: str, *, due: Due = _whatever) -> None:
+    """Delete our node, if that is `due`, and wait until its name is free. Raises as `_delete`."""
     cloud, at = crew.cloud, desired.node
     read, delete = lambda: cloud.node(at.place, at.name), lambda: cloud.delete_node(at.place, at.name)
-    await _delete(_Target(Role.NODE, at.name, read, delete), desired, crew, reason)
+    await _delete(_Target(Role.NODE, at.name, read, delete, due), desired, crew, reason)
 
 
-async def delete_vm(desired: Desired, crew: Crew, reason: str) -> None:
-    """Delete our VM, asked for or not, and wait until its name is free. Raises `Conflict` where it is not ours."""
+async def delete_vm(desired: Desired, crew: Crew, reason: str, *, due: Due = _whatever) -> None:
+    """Delete our VM, asked for or not, if that is `due`, and wait until its name is free. Raises as `_delete`."""
     if desired.vm_at is None:
         return
     cloud, (place, name) = crew.cloud, desired.vm_at
     read, delete = lambda: cloud.vm(place, name), lambda: cloud.delete_vm(place, name)
-    await _delete(_Target(Role.VM, name, read, delete), desired, crew, reason)
+    await _delete(_Target(Role.VM, name, read, delete, due), desired, crew, reason)
 
 
 async def _delete(target: _Target, desired: Desired, crew: Crew, reason: str) -> None:
+    """Raises:
+    Conflict: it is not ours.
+    Transient: by this look it is not due, so that the look it was decided on was old: look and compare again.
+    """
     found = await target.read()
     if found is None:
         return
     if not desired.owned.owns(found.labels):
         raise Conflict(f"{target.name} is not ours and stays", resource=target.name)
+    if not target.due(found):
+        raise Transient(f"{target.name} is {found.state} by now, and stays", resource=target.name)
     await crew.fence()
     crew.journal.record(f"{target.role}.delete", name=target.name, id=found.id, reason=reason)
     await _finish(crew, await target.delete())

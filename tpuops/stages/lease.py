@@ -32,18 +32,6 @@ class Held:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """How it is wanted: a living holder is waited for `wait_s` at most; with `back` a machine that keeps it for its run
-    gets it back, from us at the end or by itself should we fall silent, unless we `forget` it."""
-
-    wait_s: float = 0.0
-    back: bool = False
-
-
-AT_ONCE = Claim()
-
-
 class Lease:
     """A held lease. Use `take`; then `check` before each change, `release` at the end."""
 
@@ -147,7 +135,7 @@ class Lease:
         return is_wanted
 
     def forget(self) -> None:
-        """Give it back to nobody: the machine that kept it is gone, and its run with it."""
+        """Give it back to nobody: the machine that kept it is gone, or the run for which it did has ended."""
         if self._me.keeper:
             self._me, self._progress = replace(self._me, keeper={}), dict
 
@@ -166,7 +154,7 @@ class Lease:
         return self._generation
 
     async def release(self) -> None:
-        """Delete our lease, or give it back to its machine (`Claim.back`); somebody else's is left alone."""
+        """Delete our lease, or give it back to its machine; somebody else's is left alone."""
         if self._renewing is not None:
             async with self._writing:  # a write in flight outlives its cancellation and moves the generation on
                 self._renewing.cancel()
@@ -192,16 +180,16 @@ class Lease:
                 return
 
 
-async def take(
-    store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal, claim: Claim = AT_ONCE
-) -> Lease:
-    """Take the lease, over a dead process of this host at once, over a silent holder after it expired.
+async def take(store: ObjectStore, name: str, me: Holder, clock: Clock, journal: Journal, wait_s: float = 0.0) -> Lease:
+    """Take the lease, over a dead process of this host at once, over a silent holder after it expired; a living one is
+    waited for `wait_s` at most. A machine that keeps it for its run gets it back: from us at the end, or by itself
+    should we fall silent, unless we `forget` it.
 
     Raises:
         Busy: the holder lives (it renewed while we watched, or its process is on this host), or is of a later version.
     """
     first = seen = await store.read(name)
-    end, said = clock.monotonic() + claim.wait_s, ("", 0.0)
+    end, said = clock.monotonic() + wait_s, ("", 0.0)
     # Counted from before the write was asked for: who stood still until its reply may have lost the lease meanwhile.
     asked = clock.elapsed()
     while True:
@@ -212,7 +200,7 @@ async def take(
         if seen is None or _is_free(seen, me):
             with suppress(Conflict):  # somebody was faster: look at who
                 asked = clock.elapsed()
-                mine = keeping(me, parse(seen.data)) if claim.back and seen is not None else me
+                mine = me if seen is None else keeping(me, parse(seen.data))
                 stat = await store.write(name, mine.data(), if_generation=0 if seen is None else seen.stat.generation)
                 return _kept(Lease(store, name, mine, clock, Held(stat.generation, asked)), journal)
         else:

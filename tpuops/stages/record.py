@@ -6,14 +6,16 @@ far, how it ended. Only the holder of the lease writes it, over the generation i
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from tpuops.cloud.port import ObjectStore
+from tpuops.cloud.port import ObjectStat, ObjectStore
 from tpuops.diagnosis.verdict import Action, Past
-from tpuops.errors import Busy, Conflict
+from tpuops.errors import Busy, Conflict, TpuopsError
 
 RUNNING, ENDED, CLOSED = "running", "ended", "closed"
 FORMAT = 1
@@ -62,6 +64,7 @@ class Records:
         self._store, self._name = store, name
         self._generation = 0
         self._unreadable = b""
+        self._writing: asyncio.Future[ObjectStat] | None = None
         self.age_s = 0.0
         """How long before the last read it had been written, by the server's clock."""
 
@@ -84,6 +87,8 @@ class Records:
     async def write(self, record: RunRecord) -> None:
         """Write over the generation last read. Bytes that nobody could read are kept beside it first.
 
+        A write whose caller was interrupted goes on by itself, and the next one waits for it: it may have been made.
+
         Raises:
             Busy: somebody else wrote meanwhile; only the lease's holder writes, so this process lost it.
         """
@@ -91,14 +96,20 @@ class Records:
             aside = f"{self._name}.unreadable-{self._generation}"
             await self._store.write(aside, self._unreadable, if_generation=None)
             self._unreadable = b""
+        if self._writing is not None:
+            with suppress(TpuopsError):
+                self._generation = (await asyncio.shield(self._writing)).generation
+        self._writing = asyncio.ensure_future(
+            self._store.write(self._name, record.data(), if_generation=self._generation)
+        )
         try:
-            stat = await self._store.write(self._name, record.data(), if_generation=self._generation)
+            stat = await asyncio.shield(self._writing)
         except Conflict as error:
             raise Busy(
                 f"run {record.run_id} was taken over by another controller; this one stops acting",
                 hint="tpuops status",
             ) from error
-        self._generation = stat.generation
+        self._generation, self._writing = stat.generation, None
 
 
 def parse(data: bytes) -> RunRecord | None:

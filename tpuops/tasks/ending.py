@@ -82,7 +82,10 @@ class Stop:
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         if self.exit_code:
             task.cancel()
-        return await task
+        try:
+            return await task
+        finally:
+            self._cancel = lambda: None  # nothing is left to interrupt, and the loop closes
 
     def _arrived(self, number: int, _frame: FrameType | None) -> None:
         if self.exit_code:
