@@ -162,6 +162,13 @@ def test_a_second_sigterm_does_not_cut_the_cleanup_short() -> None:
     assert (process.returncode, said) == (143, "cleaned up\nerror: terminated\n")
 
 
+def test_a_signal_after_the_report_changes_nothing() -> None:
+    process = begun("acknowledged")
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=10)
+    assert (process.returncode, out, said) == (0, "done\n", "")
+
+
 def test_what_may_still_bill_outranks_the_signal() -> None:
     process = begun("leak")
     process.send_signal(signal.SIGTERM)

@@ -33,9 +33,9 @@ MUTANTS = {
     "who-came-is-forgotten": ("switch.py", 'not past["checked_in"]', "True", "queued-and-met"),
     "no-fence": ("switch.py", "if self.blind:", "if True:", "unwritable"),
     "the-fence-is-not-looked-at-again": (
-        "__main__.py",
-        "if not fence.renew():",
-        "if fence.renew() is None:",
+        "machines.py",
+        "if not fence.renew():  # the looks",
+        "if fence.renew() is None:  # the looks",
         "taken-back",
     ),
     "everything-is-ours": ("machines.py", "if not is_ours(orders, labels(found)):", "if False:", "foreign-vm"),

@@ -122,3 +122,17 @@ def test_a_run_with_a_failed_setup_still_brings_its_setup_log(here: Here, storag
     here.refused("start", data=here.spec("pass", setup=[["sh", "-c", "echo why; exit 1"]]))
     here.ask("collect", "b", "p")
     assert b"why" in storage.objects["p/logs/setup.log"]
+
+
+def test_a_folder_that_cannot_be_read_is_said(here: Here, storage: StorageServer) -> None:
+    """Its path is too long to be opened, which root cannot either."""
+    run(here, storage)
+    inner, name = os.open(here.home / f".tpuops/runs/{RUN}/outputs", os.O_RDONLY), "x" * 250
+    for _ in range(20):
+        os.mkdir(name, dir_fd=inner)
+        outer, inner = inner, os.open(name, os.O_RDONLY, dir_fd=inner)
+        os.close(outer)
+    os.close(inner)
+    found = here.ask("collect", "b", "p")
+    assert len(found["saved"]) == 5
+    assert ["too long" in each["error"] for each in found["failed"]] == [True]

@@ -6,6 +6,7 @@ the run's folder is followed; the spec stays here, since its environment may hol
 
 import base64
 import concurrent.futures
+import errno
 import hashlib
 import os
 
@@ -58,7 +59,12 @@ def _files(run_id, prefix, failed):
 def _walk(top, failed):
     """Every regular file below `top`. A link is followed only to a file that lies below `top` itself."""
     inside = os.path.realpath(top) + os.sep
-    for folder, folders, names in os.walk(top):
+
+    def unread(error):
+        if error.errno != errno.ENOENT:  # there is none, or it is gone by now
+            failed.append({"name": os.path.relpath(error.filename, top), "error": str(error)})
+
+    for folder, folders, names in os.walk(top, onerror=unread):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in sorted(names + links):
             path = os.path.join(folder, name)

@@ -28,12 +28,15 @@ import results
 import runs
 import switch
 
+REST = 3
+"""For how many graces the lease is left alone by one who cannot end everything: the VM acts after two."""
+
 
 def watch(google, orders, folder):
     """Look for as long as the machine lives."""
     me, began = secrets.token_hex(8), time.monotonic()
     read, unread = began, began
-    mark, queued, run = os.path.join(folder, "checked-in"), None, runs.Run(orders)
+    mark, queued, run, failing = os.path.join(folder, "checked-in"), None, runs.Run(orders), None
     while True:
         time.sleep(orders["look_s"])
         queued = machines.is_queued(google, orders) if queued is None else queued
@@ -54,15 +57,23 @@ def watch(google, orders, folder):
             "queued": bool(queued),
             "run": run.look(seen.get("keeper")),
         }
-        act(switch.Fence(google, orders, me, seen), past, *switch.judge(orders, seen, past))
+        failed = act(switch.Fence(google, orders, me, seen), past, *switch.judge(orders, seen, past))
+        failing = (failing or time.monotonic()) if failed else None
+        if failing and orders["vm"] and time.monotonic() - failing > orders["grace_s"]:
+            api.say("resting, so that the other machine may do it")
+            time.sleep(orders["grace_s"] * REST)
+            failing = None
 
 
 def act(fence, past, verdict, why):
-    """Take the lease over the generation that was judged, then do it; whatever goes wrong is tried at the next look."""
+    """Take the lease over the generation that was judged, then do it; whatever goes wrong is tried at the next look.
+
+    Whether it went wrong to end everything.
+    """
     if verdict == switch.WAIT:
-        return
+        return False
     try:
-        if not (fence.keep() if verdict == switch.KEEP else fence.hold()):
+        if not (fence.keep() if verdict == switch.KEEP else fence.hold(past["run"])):
             api.say("somebody was faster")
         elif verdict == switch.REAP:
             reap(fence, past, why)
@@ -70,8 +81,10 @@ def act(fence, past, verdict, why):
             leave(fence, past, why)
     except switch.Lost:
         api.say("somebody else holds the lease: nothing more is done")
-    except api.Failed as error:
-        api.say("later again: %s" % error)
+    except Exception as error:  # noqa: BLE001 - one that ends us would begin anew with a grace, and keep the VM waiting
+        api.say("later again: %s" % (error if isinstance(error, api.Failed) else repr(error)))
+        return verdict == switch.REAP
+    return False
 
 
 def leave(fence, past, why):
@@ -95,8 +108,8 @@ def reap(fence, past, why):
     others_first = [("vm", machines.vm_of), ("node", machines.node_of)]
     problems = []
     for kind, find in others_first if orders["role"] == "node" else reversed(others_first):
-        if not fence.renew():
-            raise switch.Lost()
+        if problems and kind == orders["role"] == "vm":
+            break  # a VM has an end of its own, a TPU that stands has nobody else who comes back for it
         try:
             machines.remove(google, orders, fence, find(google, orders))
         except api.Failed as error:

@@ -1,6 +1,7 @@
 """The machine's way to its metadata and to Google's APIs, over their plain JSON forms. Decides nothing."""
 
 import calendar
+import contextlib
 import email.utils
 import http.client
 import json
@@ -91,5 +92,7 @@ def seconds(text):
 
 
 def say(words):
-    """One line for the log."""
-    print(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words, flush=True)
+    """One line for the log; a full disk must not keep the machine."""
+    line = "%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), words)
+    with contextlib.suppress(OSError):
+        os.write(1, line.encode("utf-8", "replace"))

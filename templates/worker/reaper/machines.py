@@ -46,9 +46,13 @@ def remove(google, orders, fence, targets):
         status, found = google.ask("GET", read)
         if status == 404:
             continue
+        if not isinstance(found, dict) or "name" not in found:
+            raise api.Failed("%s: the answer shows no machine" % read)
         if not is_ours(orders, labels(found)):
             api.say("%s is not ours and stays" % read)
             continue
+        if not fence.renew():  # the looks before it may have been slow
+            raise switch.Lost()
         google.ask("DELETE", delete)
         api.say("deleting %s" % read)
         gone(google, orders, fence, read)

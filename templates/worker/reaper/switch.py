@@ -101,14 +101,17 @@ class Fence:
         self.blind = seen["state"] == "unknown"
         """Where the bucket could not be read for long there is nothing to hold."""
 
-    def hold(self):
+    def hold(self, run=None):
         """Write ourselves over the generation last known; False where somebody else was faster. Raises `Failed`.
 
-        A run that it is kept for is to end from then on, whatever becomes of us.
+        A `run` (`runs.Run.look`) that it is kept for is to end from then on, whatever becomes of us, and the end that
+        we bring about is no success of its own.
         """
+        keeper = self.seen.get("keeper")
+        if keeper and run and run["alive"]:
+            keeper = self.seen["keeper"] = dict(keeper, success=keeper["failure"])
         if self.blind:
             return True
-        keeper = self.seen.get("keeper")
         holder = {
             "token": self.me,
             "user": "reaper",
@@ -145,7 +148,8 @@ class Fence:
         status, stat = self.put(self.orders["lease"], holder, "&ifGenerationMatch=%d" % self.generation)
         if status == 200:
             self.generation = int(stat["generation"])
-        return status == 200
+        self.blind = status == 404  # the bucket is gone: nobody can hold anything in it
+        return status in (200, 404)
 
     def tell(self, kind, facts):
         """Leave an event in the run's journal, or beside the lease where no run is known; best effort."""

@@ -76,6 +76,17 @@ async def linger(asked: Invocation) -> Answer:
 
 
 @task()
+async def acknowledged(asked: Invocation) -> Answer:
+    """End well, and take a while to note that this was shown."""
+
+    async def noted() -> None:
+        asked.say("waiting")
+        await asyncio.sleep(1)
+
+    return Answer(text="done", shown=noted)
+
+
+@task()
 async def leak(asked: Invocation) -> Answer:
     """Fail to clean up when stopped."""
     try:
