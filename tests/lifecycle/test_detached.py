@@ -190,6 +190,21 @@ def test_each_run_that_is_left_alone_ends_as_it_has_to_and_its_end_is_told_once(
     assert b"waiting for the lease" not in err
 
 
+def given_back(user: User, until: Callable[..., Any], *env: str) -> None:
+    """Who is refused, and who stops following the run, leaves it to its machine again."""
+    user.write(TRAINER + "# of a colleague")
+    user.run("train", *env, code=7)
+    assert lease(user, "kept")["keeper"]
+    user.write(TRAINER)
+    joined = user.start("train", *env)
+    until(lambda: lease(user, "kept")["progress"].get("step"), 60)
+    joined.send_signal(signal.SIGINT)
+    joined.communicate(timeout=60)
+    assert joined.returncode == 130
+    kept = lease(user, "kept")
+    assert (kept["token"], bool(kept["keeper"])) == ("", True)
+
+
 def test_what_train_leaves_alone_stands_and_every_command_goes_on_from_there(
     hurried: User, until: Callable[..., Any]
 ) -> None:
@@ -208,6 +223,9 @@ def test_what_train_leaves_alone_stands_and_every_command_goes_on_from_there(
     assert lease(user, "kept")["keeper"]
     time.sleep(GRACE_S * 1.5)
     assert training(user, "kept") == process is not None
+
+    given_back(user, until, *env)
+    assert training(user, "kept") == process
 
     user.run("lock.break", "--yes", *env)
     assert lease(user, "kept") is None
