@@ -32,9 +32,7 @@ def met(wait_s: float, host: str) -> dict[str, Any]:
         leaving = asyncio.get_running_loop().create_task(_later(held))
         began, error = clock.monotonic(), ""
         try:
-            taken = await lease.take(
-                store, NAME, holders.myself("ada", "run", clock), clock, heard, lease.Claim(wait_s)
-            )
+            taken = await lease.take(store, NAME, holders.myself("ada", "run", clock), clock, heard, wait_s)
             await taken.check()
             await taken.release()
         except Busy as refused:
