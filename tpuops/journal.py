@@ -52,8 +52,7 @@ class Journal:
         self._store: ObjectStore | None = None
         self._prefix = ""
         self._count = 0
-        self._sending = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._sending: asyncio.Task[None] | None = None
 
     def record(self, kind: str, **facts: Any) -> None:
         """Write one event; the local copy is on disk when this returns, or can be had no more, which is said once."""
@@ -63,9 +62,7 @@ class Journal:
             listener(event)
         self._pending.append(event)
         if self._store is not None:
-            task = asyncio.get_running_loop().create_task(self._send_pending())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._sent()
 
     def _keep(self, event: Event) -> None:
         """The local copy; its file begins with the first event, so that a command that only reads leaves none.
@@ -92,23 +89,29 @@ class Journal:
 
     async def flush(self) -> None:
         """Send what is pending, once; what cannot be sent stays in the local spool and is said."""
-        await asyncio.gather(*self._tasks)
-        await self._send_pending()
+        if self._sending is not None:
+            await self._sending
+        await self._sent()
         for event in self._pending if self._store is not None else ():
             for listener in self._listeners:
                 listener(Event("journal.unsent", event.at, {"event": event.kind}))
 
+    def _sent(self) -> asyncio.Task[None]:
+        """The one sender: a bucket that does not answer is waited for once, not once an event."""
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send_pending())
+        return self._sending
+
     async def _send_pending(self) -> None:
-        async with self._sending:
-            while self._store is not None and self._pending:
-                event = self._pending[0]
-                name = f"{self._prefix}{event.at}-{self._count:04d}-{event.kind}.json"
-                try:
-                    await self._store.write(name, event.line(), if_generation=None)
-                except TpuopsError:
-                    return
-                self._pending.pop(0)
-                self._count += 1
+        while self._store is not None and self._pending:
+            event = self._pending[0]
+            name = f"{self._prefix}{event.at}-{self._count:04d}-{event.kind}.json"
+            try:
+                await self._store.write(name, event.line(), if_generation=None)
+            except TpuopsError:
+                return
+            self._pending.pop(0)
+            self._count += 1
 
 
 def _open(spool: Path) -> int:

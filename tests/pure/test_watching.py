@@ -90,3 +90,7 @@ def test_no_log_can_drive_the_terminal(data: bytes) -> None:
 
 def test_colours_go_and_words_stay() -> None:
     assert clean(b"\x1b[31mred\x1b[0m \x1b]0;title\x07ok\r50%\r100%\n") == "red ok\n50%\n100%\n"
+
+
+def test_a_number_of_any_length_ends_no_watch() -> None:
+    assert Progress(PATTERN).feed(b"step=" + b"1" * 5000 + b"\n", 0.0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -180,6 +181,14 @@ async def test_rubbish_from_a_machine_is_refused(said: bytes) -> None:
 async def test_lines_are_put_together_from_pieces() -> None:
     reader = Bytes(b'{"a"', b": 1}\n{", b'"b": 2}\n')
     assert [document async for document in lines.documents(reader, "m")] == [{"a": 1}, {"b": 2}]
+
+
+async def test_an_answer_about_a_hundred_thousand_files_is_taken() -> None:
+    file = {"name": "runs/20261122-095518-abcdef/saved/outputs/checkpoints/params", "size": 1, "md5": "x" * 24}
+    said = json.dumps({"ok": {"saved": [file] * 100_000, "failed": []}}).encode() + b"\n"
+    reader = Bytes(*(said[at : at + (1 << 16)] for at in range(0, len(said), 1 << 16)))
+    (document,) = [document async for document in lines.documents(reader, "m")]
+    assert len(document["ok"]["saved"]) == 100_000
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def test_a_link_out_of_the_tree_is_refused_with_its_name(tree: Path) -> None:
 def test_links_inside_stay_links_and_pipes_are_left_out(tree: Path) -> None:
     (tree / "to-folder").symlink_to("sub")
     (tree / "to-nothing").symlink_to("missing")
+    (tree / "to-itself").symlink_to("to-itself")
     os.mkfifo(tree / "pipe")
     found = {entry.path: entry.link for entry in sync.entries(tree)}
     assert found["to-folder"] == "sub" and found["to-nothing"] == "missing" and "pipe" not in found

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation.acts import LONG, Act
+from tests.simulation.acts import acted as acts_on
 from tests.simulation.cast import Acted, Entrance, acted, machine_changes
 from tests.simulation.lives import Doom
 from tests.simulation.properties import standing
@@ -69,3 +71,14 @@ def test_a_lease_that_somebody_else_took_meanwhile_is_left_alone(monkeypatch: py
     assert "nothing broken" in seen.end(2).error
     assert seen.end(1).exit_code == 0
     assert seen.by(2) == []
+
+
+def test_a_kept_lease_that_is_being_broken_goes_back_to_its_machine_where_the_breaker_is_gone() -> None:
+    acts = (
+        Act(0, "run", "desk", detach=True),
+        Act(200, "run", "bobs"),
+        Act(230, "lock.break", "carls", Doom(1, "reply", same_host=True, method="storage.objects.insert", signal=True)),
+    )
+    _, stage = acts_on(Scene("break", "run").schedule(), *acts, program=LONG)
+    assert stage.lease["doing"] == "lock.break"
+    assert stage.lease["keeper"]

@@ -16,10 +16,12 @@ from tests.simulation.lives import ANY, Doom
 from tests.simulation.play import INTERRUPTED, PARENT, _json
 from tests.simulation.properties import standing
 from tests.simulation.sweep import TAKEN, Scene
-from tests.simulation.troubles import NODE
+from tests.simulation.troubles import NODE, VM
 from tests.simulation.worker import Machine, Program
 from tpuops.lifecycle.site import Site
+from tpuops.localcloud.core.profile import REALISTIC
 from tpuops.localcloud.core.wire import Reply, Request
+from tpuops.remote.port import Exit
 
 REFUSED, LEFT_OVER, LIMIT = 7, 6, 8
 UNTAKEN = LEFT_OVER
@@ -232,3 +234,115 @@ def test_a_record_whose_write_was_interrupted_is_written_over_by_its_own_writer(
         history, stage = acted(RUN, Act(0, "run", "desk", signal("storage.objects.insert", nth)))
         assert exits(history)[-1] in {0, INTERRUPTED}, nth
         assert stage.record is None or stage.record["state"] == "running" or standing(history) == set(), nth
+
+
+def test_who_is_told_to_end_before_it_would_be_refused_touches_nobody_else_s_run() -> None:
+    for call in range(25, 75, 3):
+        other = Act(200, "run", "bobs", Doom(call, ANY, same_host=True, signal=True), source=OTHER)
+        _, stage = acted(DELETING, Act(0, "run", "desk", detach=True), other, program=LONG)
+        assert stage.alive, call
+        assert stage.lease["keeper"], call
+
+
+def test_unsaved_outputs_stay_where_the_machine_stops_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, broken = Machine.put, [True]
+
+    def putting(machine: Machine, name: str, data: bytes, bucket: str = "") -> bool:
+        return not (broken and "/saved/" in name) and put(machine, name, data, bucket)
+
+    def silent(stage: Acting) -> None:
+        broken.clear()
+        for machine in stage.played.machines.values():
+            machine.refused_until = 1e9
+
+    def stopped(stage: Acting) -> None:
+        stage.net.deliver(_json("POST", f"{PARENT}/{NODE}:stop", {}))
+
+    monkeypatch.setattr(Machine, "put", putting)
+    acts = (Act(0, "run", "desk"), Act(300, "run", "desk"))
+    history, _ = acted(RUN, *acts, breaks={200.0: silent, 305.0: stopped})
+    assert exits(history) == [LEFT_OVER, LEFT_OVER]
+    assert NODE in standing(history)
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["killed", "told to end"])
+@pytest.mark.parametrize("again_s", [920, 1200], ids=["while it is made", "once it stands"])
+def test_up_leaves_no_lease_to_a_machine_that_an_unfinished_up_made_anew(told: bool, again_s: int) -> None:
+    def taken(stage: Acting) -> None:
+        stage.net.deliver(Request("DELETE", f"{PARENT}/{NODE}"))
+
+    first = Act(900, "up", "desk", Doom(2, "send", True, method="tpu.operations.get", signal=told))
+    acts = (Act(0, "run", "desk", detach=True), first, Act(again_s, "up", "desk"))
+    history, stage = acted(replace(RUN, profile=REALISTIC), *acts, program=LONG, breaks={800.0: taken})
+    assert exits(history)[-1] == 0
+    assert stage.lease is None
+
+
+def test_a_lease_that_was_kept_for_one_run_is_not_given_back_for_the_next() -> None:
+    def ended(stage: Acting) -> None:
+        for machine in stage.played.machines.values():
+            machine.end(Exit(1, 0))
+
+    kept = set()
+    for call in range(72, 82):
+        acts = (
+            Act(0, "run", "desk", detach=True),
+            Act(200, "run", "desk", Doom(call, ANY, same_host=True), source=OTHER),
+            Act(230, "run", "desk", signal("storage.objects.insert", 5), source=OTHER),
+        )
+        _, stage = acted(RUN, *acts, program=LONG, breaks={190.0: ended})
+        kept.add(((stage.lease or {}).get("keeper") or {}).get("run_id", "") if stage.alive else "")
+        assert not stage.alive or stage.record["source"] == OTHER.digest
+    assert kept == {""}
+
+
+def test_an_up_that_finds_all_standing_lets_go_of_a_killed_one_s_lease() -> None:
+    for same_host in (True, False):
+        killed = Act(0, "up", "desk", Doom(1, "send", True, method="storage.objects.delete"))
+        again = Act(30, "up", "desk" if same_host else "elsewhere")
+        history, stage = acted(RUN, killed, again)
+        assert exits(history) == [0]
+        assert stage.lease is None
+        assert standing(history) == {NODE, VM}
+
+
+@pytest.mark.parametrize("for_s", [5.0, 90.0])
+def test_a_network_that_comes_back_ends_no_supervision(for_s: float) -> None:
+    def unplugged(stage: Acting) -> None:
+        exchange, back_at = stage.net.exchange, stage.net.now() + for_s
+
+        async def lost(request: Request) -> Reply:
+            reply = await exchange(request)
+            return reply if stage.net.now() > back_at else reply._replace(drop=True)
+
+        stage.net.exchange = lost  # type: ignore[method-assign]
+        for machine in stage.played.machines.values():
+            machine.drop(for_s)
+
+    history, _ = acted(RUN, Act(0, "run", "desk"), program=LONG, breaks={60.0: unplugged})
+    assert exits(history) == [0]
+    assert len(history.started) == 1
+
+
+class Deaf(Acting):
+    """The record's first write is made, and neither its reply nor that of any repetition comes."""
+
+    def __init__(self, *of: Any) -> None:
+        super().__init__(*of)
+        exchange, lost = self.net.exchange, list[Request]()
+
+        async def exchanged(request: Request) -> Reply:
+            reply = await exchange(request)
+            if "upload" in request.path and b"/run.json" in request.body and len(lost) < 6:
+                lost.append(request)
+                return reply._replace(drop=True)
+            return reply
+
+        self.net.exchange = exchanged  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("nth", range(2, 10))
+def test_who_is_told_to_end_while_no_reply_comes_is_not_taken_over_by_itself(nth: int) -> None:
+    history, _ = acted(DELETING, Act(0, "run", "desk", signal("storage.objects.insert", nth)), stage=Deaf)
+    assert exits(history) == [INTERRUPTED]
+    assert standing(history) == set()

@@ -8,7 +8,13 @@ import logging
 
 import pytest
 
+from tests.simulation.loop import VirtualClock, live, sleep
 from tests.simulation.sweep import Scene, lived, wrong
+from tpuops.cloud.calls import TIMEOUT_S
+from tpuops.cloud.port import ObjectStat
+from tpuops.cloud.retry import repeatedly
+from tpuops.errors import Transient
+from tpuops.journal import Journal
 
 REFUSED = (
     {"http": 401, "status": "UNAUTHENTICATED", "message": "Request had invalid authentication credentials."},
@@ -41,3 +47,30 @@ def test_a_recovery_whose_evidence_is_refused_goes_on(refusal: dict[str, object]
     assert wrong(scene, lived(clean), swept) == []
     assert swept.end.exit_code == 0
     assert "harvest.incomplete" in {event.kind for _, event in swept.history.events}
+
+
+class Swallowing:
+    """A bucket behind a network that swallows packets: each call takes its whole time-out, and is repeated."""
+
+    async def write(self, name: str, data: bytes, *, if_generation: int | None) -> ObjectStat:
+        async def ask() -> ObjectStat:
+            await sleep(TIMEOUT_S)
+            raise Transient("no answer")
+
+        return await repeatedly(ask, VirtualClock())
+
+
+@pytest.mark.parametrize("events", [1, 12])
+def test_a_bucket_that_swallows_everything_is_waited_for_no_longer_the_more_there_is_to_tell(events: int) -> None:
+    async def waited() -> float:
+        clock = VirtualClock()
+        journal = Journal(clock, None)
+        journal.attach(Swallowing(), "runs/r/journal/")
+        for number in range(events):
+            journal.record("ssh.lost", number=number)
+            await sleep(5.0)
+        began = clock.monotonic()
+        await journal.flush()
+        return clock.monotonic() - began
+
+    assert live(waited()) < 5 * TIMEOUT_S

@@ -136,3 +136,17 @@ def test_a_folder_that_cannot_be_read_is_said(here: Here, storage: StorageServer
     found = here.ask("collect", "b", "p")
     assert len(found["saved"]) == 5
     assert ["too long" in each["error"] for each in found["failed"]] == [True]
+
+
+NOT_UTF8 = r"""
+import os
+out = os.fsencode(os.environ["TPUOPS_OUTPUTS"])
+for name in (b"a.txt", b"caf\xe9.txt"): open(out + b"/" + name, "w").write("x")
+"""
+
+
+def test_a_name_that_is_no_utf8_is_saved_under_one_that_is(here: Here, storage: StorageServer) -> None:
+    run(here, storage, NOT_UTF8)
+    found = here.ask("collect", "b", "p")
+    assert found["failed"] == []
+    assert [file["name"] for file in found["saved"]][-2:] == ["p/outputs/a.txt", "p/outputs/caf\\xe9.txt"]

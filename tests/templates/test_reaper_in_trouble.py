@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.templates.reaper_world import GRACE_S, NODE, VM, Agent, World, until
+from tests.templates.reaper_world import GRACE_S, LOOK_S, NODE, VM, Agent, World, until
 from tpuops import templates
 
 pytestmark = pytest.mark.timeout(240)
@@ -136,6 +136,25 @@ def _is_silent_for_good(folder: Path) -> set[str]:
     return _ended(world)
 
 
+def _another_attempt(folder: Path) -> set[str]:
+    """One fails under the eyes of its controller, which starts the next and leaves it; then the agent is silent."""
+    agent, world = Agent(folder), World(folder)
+    follows = {**kept(), "token": "t1", "host": "laptop"}
+    world.write(**follows)
+    world.start("node", agent.words)
+    until(lambda: "status" in agent.asked, PATIENCE_S)
+    (folder / "stopped").touch()
+    seen, end = len(agent.asked), time.monotonic() + 4 * LOOK_S
+    while time.monotonic() < end or len(agent.asked) < seen + 2:
+        world.write(**follows)
+        time.sleep(0.1)
+    (folder / "ill").touch()
+    (folder / "stopped").unlink()
+    world.write(**kept())
+    until(lambda: world.stands != {NODE, VM}, 3 * GRACE_S)
+    return _ended(world)
+
+
 def _a_slow_look(folder: Path) -> set[str]:
     """The controller comes back while the reaper looks at the TPU that it is about to delete."""
 
@@ -179,6 +198,7 @@ PLAYS: dict[str, tuple[Callable[[Path], set[str]], set[str]]] = {
     "the agent hangs": (_hangs, {NODE, VM}),
     "the agent dies": (_dies, {NODE, VM}),
     "the agent never answers again": (_is_silent_for_good, set()),
+    "the agent never speaks of a further attempt": (_another_attempt, {NODE, VM}),
     "the controller comes back during a slow look": (_a_slow_look, {NODE}),
     "a 503 while the machines of a failure are left": (
         lambda at: _disturbed(at, "delete", "keep", kill=False),

@@ -54,6 +54,7 @@ async def break_lock(site: Site, agree: Agree) -> Lock:
     lease.refuse_newer(found)
     counts_s = holders.parse(found.data).ttl_s
     me = replace(holders.myself(site.user, "lock.break", site.clock, site.terms), ttl_s=counts_s)
+    me = holders.keeping(me, holders.parse(found.data))  # whose machine has it back should we not live to free it
     ours = await _overwritten(site, found, me)
     site.journal.record("lease.broken", holder=holders.parse(found.data).words(), generation=found.stat.generation)
     wait_s = counts_s if seen.acts else 0.0

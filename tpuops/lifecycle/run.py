@@ -117,9 +117,10 @@ async def _closed(story: Story, *, tear_down: bool) -> Report:
     site.journal.record("run.closing", run=story.record.run_id)
     report = Report(**story.record.outcome["report"])
     node = await _its_machine(story)
-    if node is not None and node.is_ready:
-        report = with_unsaved(report, story, await saved(story, None))
-    elif node is not None and story.record.outcome.get("unsaved"):
+    results = await saved(story, None) if node is not None and node.is_ready else None
+    if isinstance(results, Collected):
+        report = with_unsaved(report, story, results)
+    elif story.record.outcome.get("unsaved") and (node := await _its_machine(story)) is not None:
         report = _unread(report, story, node)
     return await close(story, report, tear_down=tear_down)
 
@@ -275,6 +276,8 @@ async def _interrupted(story: Story, *, tear_down: bool) -> None:
 async def _left(story: Story, *, delete: bool) -> Report:
     """What stays and what remains of a run that goes on, or ends here where it is to `delete` its machines."""
     report = Report(DONE, "interrupted")
+    if delete and story.record.state == RUNNING and not story.is_own:
+        delete = await _its_machine(story) is None  # there this command would have been refused, or begun anew
     if delete and story.record.state == RUNNING:
         report = await _stopped(story, report)
         await story.note()

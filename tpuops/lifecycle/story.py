@@ -156,6 +156,7 @@ async def open_story(site: Site, crew: Crew, source: Source) -> Story:
     records = Records(site.store, f"{site.prefix}run.json")
     found = await records.read()
     record = found if found is not None else new_record(site, source)
+    crew.forget(but=record.run_id)
     own = signatures.own(site.environment)
     for conflict in signatures.conflicts(own):
         site.journal.record("signatures.conflict", what=conflict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,6 +15,7 @@ from tpuops.plan import Differs, Plan, Role, Verb, changes
 from tpuops.resources import Node, Observed
 from tpuops.stages.apply import Crew
 from tpuops.stages.check import Questions, offered
+from tpuops.stages.holders import parse
 from tpuops.stages.look import look
 from tpuops.stages.record import RUNNING, Records
 from tpuops.stages.recover import make_missing, with_capacity
@@ -84,10 +86,27 @@ async def up(site: Site) -> Upped:
     """Provision what is missing. Raises the provisioning's error; what was made stands and the next `up` adopts it."""
     plan, observed = await planned(site)
     if not plan.effects:
+        await _finished(site, plan, observed)
         return Upped(plan, observed)
     async with holding(site, "up", plan) as crew:
-        await provision(site, crew)
+        await _forgetting(site, crew, await provision(site, crew))
         return Upped(plan, await look(site.cloud, site.desired))
+
+
+async def _forgetting(site: Site, crew: Crew, node: Node | None) -> None:
+    """Give the lease back to nobody where the run that it is kept for had another machine than `node`."""
+    record = await Records(site.store, f"{site.prefix}run.json").read()
+    if record is not None and (node is None or record.node_id != node.id):
+        crew.forget()
+
+
+async def _finished(site: Site, plan: Plan, observed: Observed) -> None:
+    """Let go of the lease of an `up` that was killed when everything stood: else the machines would end themselves."""
+    held = await site.store.read(f"{site.prefix}lease.json")
+    if held is not None and parse(held.data).doing == "up":
+        with suppress(Busy):  # that one lives, and lets go itself
+            async with holding(site, "up", plan) as crew:
+                await _forgetting(site, crew, observed.node)
 
 
 async def provision(site: Site, crew: Crew) -> Node:

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from tpuops.errors import Busy, CommandFailed, TpuopsError
 from tpuops.remote.port import AgentStatus, Exit, LogChunk, Saved
 
-LINE_BYTES = 4 << 20
+LINE_BYTES = 64 << 20
+"""Room for what `collect` says of some hundred thousand files."""
 _READ_BYTES = 1 << 16
 
 

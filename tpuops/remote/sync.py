@@ -139,7 +139,7 @@ def _sha256(path: Path) -> str:
 def _entry(root: Path, name: str) -> Entry | None:
     path = root / name
     if path.is_symlink():
-        if not path.resolve().is_relative_to(root):
+        if not Path(os.path.realpath(path)).is_relative_to(root):  # which a link to itself does not upset
             raise EnvironmentFileError(
                 f"{path} leads out of the source tree", hint="copy what it leads to, or let .gitignore name it"
             )

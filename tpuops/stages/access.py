@@ -13,7 +13,7 @@ from datetime import datetime
 from tpuops.clock import Clock
 from tpuops.cloud.port import CloudReader, Operation
 from tpuops.desired import KEY_MARGIN
-from tpuops.errors import AccessError, Conflict, TpuopsError, Unreachable
+from tpuops.errors import AccessError, Conflict, TpuopsError, Transient, Unreachable
 from tpuops.facts.entries import KEYS, OS_LOGIN, Entry, added, entry, is_os_login, of_key
 from tpuops.remote.port import Agent, Barrier, Connector, Host, NotConnected
 from tpuops.resources import Desired, Node, Place, Vm
@@ -135,10 +135,26 @@ async def reach(
 ) -> Agent | Lost:
     """Connect to a worker of `node`, for as long as the node lives and at most `REACH_TIMEOUT_S` seconds.
 
+    An API that does not answer is asked again for as long: mostly it is this machine whose network is away for a while.
+
     Raises:
         Unreachable: the node stayed READY, and no connection came in that time.
+        Transient: the API did not answer in that time.
         AccessError: the machine shows another host key than the API tells, or lets our key in never.
     """
+    end = clock.monotonic() + REACH_TIMEOUT_S
+    while True:
+        try:
+            return await _reached(cloud, connector, node, route, clock, index)
+        except Transient:
+            if clock.monotonic() >= end:
+                raise
+        await clock.sleep(LOOK_S)
+
+
+async def _reached(
+    cloud: CloudReader, connector: Connector, node: Node, route: Route, clock: Clock, index: int
+) -> Agent | Lost:
     began, try_s = clock.monotonic(), TRY_S
     failed: NotConnected | None = None
     problem = "it told its host keys neither in guest attributes nor in the home bucket"

@@ -49,7 +49,7 @@ class Crew:
     journal: Journal
     tell: Callable[[Callable[[], Mapping[str, Any]]], None] = lambda progress: None
     leave: Callable[[Keeper], Awaitable[int]] = _nothing_to_leave
-    forget: Callable[[], None] = lambda: None
+    forget: Callable[..., None] = lambda but="": None
 
 
 async def make_bucket(plan: Plan, desired: Desired, crew: Crew) -> None:
@@ -132,13 +132,13 @@ async def _act(crew: Crew, change: Change, admit: Callable[[], Awaitable[Operati
     await crew.fence()
     crew.journal.record(f"{change.role}.{change.verb}", name=change.name, reason=change.reason)
     try:
-        await crew.cloud.wait(await admit(), CREATE_TIMEOUT_S)
+        admitted = await admit()
+        if change.role is Role.NODE:
+            crew.forget()  # nothing of an earlier run lives on it
+        await crew.cloud.wait(admitted, CREATE_TIMEOUT_S)
     except Conflict:
         # An earlier life of this controller may have created it: the look that follows tells whose it is.
         crew.journal.record(f"{change.role}.exists", name=change.name)
-    else:
-        if change.role is Role.NODE:
-            crew.forget()  # nothing of an earlier run lives on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,9 +134,10 @@ class Lease:
             self._told("lease.lost", why=self._lost)
         return is_wanted
 
-    def forget(self) -> None:
-        """Give it back to nobody: the machine that kept it is gone, or the run for which it did has ended."""
-        if self._me.keeper:
+    def forget(self, but: str = "") -> None:
+        """Give it back to nobody: the machine that kept it is gone, or the run for which it did has ended; one that is
+        kept for the run `but` still goes back."""
+        if self._me.keeper and self._me.keeper.get("run_id") != but:
             self._me, self._progress = replace(self._me, keeper={}), dict
 
     async def leave(self, keeper: Keeper) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -63,7 +62,7 @@ class Records:
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._store, self._name = store, name
         self._generation = 0
-        self._unreadable = b""
+        self._unreadable = self._written = b""
         self._writing: asyncio.Future[ObjectStat] | None = None
         self.age_s = 0.0
         """How long before the last read it had been written, by the server's clock."""
@@ -97,10 +96,10 @@ class Records:
             await self._store.write(aside, self._unreadable, if_generation=None)
             self._unreadable = b""
         if self._writing is not None:
-            with suppress(TpuopsError):
-                self._generation = (await asyncio.shield(self._writing)).generation
+            self._generation = await self._made(self._writing)
+        self._written = record.data()
         self._writing = asyncio.ensure_future(
-            self._store.write(self._name, record.data(), if_generation=self._generation)
+            self._store.write(self._name, self._written, if_generation=self._generation)
         )
         try:
             stat = await asyncio.shield(self._writing)
@@ -110,6 +109,16 @@ class Records:
                 hint="tpuops status",
             ) from error
         self._generation, self._writing = stat.generation, None
+
+    async def _made(self, writing: asyncio.Future[ObjectStat]) -> int:
+        """The generation after an earlier write of ours; one that failed may have been made all the same."""
+        try:
+            return (await asyncio.shield(writing)).generation
+        except TpuopsError:
+            found = await self._store.read(self._name)
+            if found is not None and found.data == self._written:
+                return found.stat.generation
+            return self._generation
 
 
 def parse(data: bytes) -> RunRecord | None:

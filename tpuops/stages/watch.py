@@ -30,6 +30,8 @@ from tpuops.stages.pulse import Pulse
 
 TAIL_BYTES = 1 << 20
 LINE_BYTES = 1 << 16
+_DIGITS = 18
+"""A longer number is no step; Python refuses to read one of thousands."""
 STALL_GRACE_S = 10.0
 """For a stalled program to save its state after SIGTERM."""
 _LOOK_S = (0.5, 30.0)
@@ -81,7 +83,8 @@ class Progress:
 
     def _step(self, line: bytes) -> int | None:
         match = self._regex.search(line) if self._regex is not None else None  # type: ignore[attr-defined]
-        return int(match.group(1)) if match and match.group(1).isdigit() else None
+        digits = match.group(1) if match else b""
+        return int(digits) if digits.isdigit() and len(digits) <= _DIGITS else None
 
     def _reached(self, step: int, at: float) -> None:
         if self.first_step is None:

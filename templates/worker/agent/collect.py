@@ -43,7 +43,7 @@ def _files(run_id, prefix, failed):
     """(object name, path) of each file to save; what is no file of this run's goes to `failed`."""
     folder = places.run_folder(run_id)
     for path in _walk(os.path.join(folder, "outputs"), failed):
-        yield prefix + "/outputs/" + os.path.relpath(path, os.path.join(folder, "outputs")), path
+        yield prefix + "/outputs/" + _named(path, os.path.join(folder, "outputs")), path
     for attempt in sorted(name for name in os.listdir(folder) if name.isdigit()):
         for name in ("train.log", "exit.json"):
             path = os.path.join(folder, attempt, name)
@@ -62,7 +62,7 @@ def _walk(top, failed):
 
     def unread(error):
         if error.errno != errno.ENOENT:  # there is none, or it is gone by now
-            failed.append({"name": os.path.relpath(error.filename, top), "error": str(error)})
+            failed.append({"name": _named(error.filename, top), "error": str(error)})
 
     for folder, folders, names in os.walk(top, onerror=unread):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
@@ -72,9 +72,14 @@ def _walk(top, failed):
             if within and name in links:
                 continue  # what it leads to is saved under its own name
             if not within or not os.path.isfile(path):
-                failed.append({"name": os.path.relpath(path, top), "error": "not a file inside the outputs folder"})
+                failed.append({"name": _named(path, top), "error": "not a file inside the outputs folder"})
             else:
                 yield path
+
+
+def _named(path, top):
+    """The path below `top` as text: a bucket's names are UTF-8, a file's may be any bytes."""
+    return os.fsencode(os.path.relpath(path, top)).decode("utf-8", "backslashreplace")
 
 
 def _save(target, there, name, path):

@@ -57,6 +57,8 @@ def watch(google, orders, folder):
             "queued": bool(queued),
             "run": run.look(seen.get("keeper")),
         }
+        if seen.get("token") not in (None, "", me):
+            run.doubt()
         failed = act(switch.Fence(google, orders, me, seen), past, *switch.judge(orders, seen, past))
         failing = (failing or time.monotonic()) if failed else None
         if failing and orders["vm"] and time.monotonic() - failing > orders["grace_s"]:

@@ -23,7 +23,7 @@ class Run:
             return None
         if self.run_id != agent.run_id:
             self.run_id, self.said, self.since, self.heard = agent.run_id, None, time.monotonic(), time.monotonic()
-            self.last = {"alive": True, "code": None, "silent_s": 0.0, "stalled": False}
+            self.doubt()
         now = self._status(agent)
         if not now and time.monotonic() - self.heard < self.orders["doubt_s"]:
             return self.last
@@ -36,6 +36,10 @@ class Run:
         stalled = now["alive"] and keeper["stall_s"] is not None and silent_s > keeper["stall_s"]
         self.last = {"alive": now["alive"], "code": code, "silent_s": silent_s, "stalled": stalled}
         return self.last
+
+    def doubt(self):
+        """It lives, as far as is known: somebody acts, and may have begun another attempt of it."""
+        self.last = {"alive": True, "code": None, "silent_s": 0.0, "stalled": False}
 
     def _status(self, agent):
         """What the agent says, {} where it does not: waited for no longer than the lease can do without us."""
