@@ -59,7 +59,7 @@ def test_each_question_is_asked_once_by_the_first_up_and_never_by_the_second(ben
     assert not bench.do(environment, up).plan.effects
     again = [entry["method"] for entry in bench.calls(mark)]
     assert not set(again) & QUESTIONS
-    assert len(again) == 4
+    assert len(again) == 5, "what stands, the project's number, and whether a killed `up` left its lease behind"
 
 
 def test_a_question_that_nobody_answers_is_said_and_stops_nothing(bench: Bench) -> None:
