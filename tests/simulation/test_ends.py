@@ -119,18 +119,24 @@ def test_an_ended_run_whose_machine_does_not_answer_is_named() -> None:
     assert all("has ended, and is not finished" in left["why"] for left in remains)
 
 
-def test_outputs_that_only_a_stopped_machine_holds_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unsavable(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The bucket takes no results, until this list is empty."""
     put, broken = Machine.put, [True]
 
     def putting(machine: Machine, name: str, data: bytes, bucket: str = "") -> bool:
         return not (broken and "/saved/" in name) and put(machine, name, data, bucket)
 
+    monkeypatch.setattr(Machine, "put", putting)
+    return broken
+
+
+def test_outputs_that_only_a_stopped_machine_holds_stay_there(unsavable: list[bool]) -> None:
     def mended(stage: Acting) -> None:
         """The bucket takes them now, but somebody has stopped the machine to save money."""
-        broken.clear()
+        unsavable.clear()
         stage.net.deliver(_json("POST", f"{PARENT}/{NODE}:stop", {}))
 
-    monkeypatch.setattr(Machine, "put", putting)
     history, _ = acted(RUN, Act(0, "run", "desk"), Act(300, "run", "desk"), breaks={200.0: mended})
     assert exits(history) == [LEFT_OVER, LEFT_OVER]
     assert NODE in standing(history)
@@ -244,21 +250,15 @@ def test_who_is_told_to_end_before_it_would_be_refused_touches_nobody_else_s_run
         assert stage.lease["keeper"], call
 
 
-def test_unsaved_outputs_stay_where_the_machine_stops_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    put, broken = Machine.put, [True]
-
-    def putting(machine: Machine, name: str, data: bytes, bucket: str = "") -> bool:
-        return not (broken and "/saved/" in name) and put(machine, name, data, bucket)
-
+def test_unsaved_outputs_stay_where_the_machine_stops_while_it_is_asked(unsavable: list[bool]) -> None:
     def silent(stage: Acting) -> None:
-        broken.clear()
+        unsavable.clear()
         for machine in stage.played.machines.values():
             machine.refused_until = 1e9
 
     def stopped(stage: Acting) -> None:
         stage.net.deliver(_json("POST", f"{PARENT}/{NODE}:stop", {}))
 
-    monkeypatch.setattr(Machine, "put", putting)
     acts = (Act(0, "run", "desk"), Act(300, "run", "desk"))
     history, _ = acted(RUN, *acts, breaks={200.0: silent, 305.0: stopped})
     assert exits(history) == [LEFT_OVER, LEFT_OVER]
